@@ -1,0 +1,107 @@
+use crate::{ETag, EngineError, Expect, Found, Json, Name, ReadError};
+use async_trait::async_trait;
+use std::fmt;
+
+/// The address of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CellKey {
+    /// What the cell is for: `leases`, `commands`, …
+    pub space: Name,
+    /// Its key within the space: any text of at most 512 bytes.
+    pub key: String,
+}
+
+impl CellKey {
+    /// The address of a cell.
+    pub fn new(space: Name, key: impl Into<String>) -> Self {
+        Self { space, key: key.into() }
+    }
+}
+
+impl fmt::Display for CellKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.space, self.key)
+    }
+}
+
+/// A small record outside every feed.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Cell {
+    /// Its address.
+    pub key: CellKey,
+    /// Identifies this state.
+    pub etag: ETag,
+    /// What it holds.
+    pub value: Json,
+}
+
+impl Cell {
+    /// A cell as an engine read it.
+    pub fn new(key: CellKey, etag: ETag, value: Json) -> Self {
+        Self { key, etag, value }
+    }
+}
+
+/// A conditional write of one cell.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct CellWrite {
+    /// Which cell.
+    pub key: CellKey,
+    /// The condition.
+    pub expect: Expect,
+    /// What it shall hold.
+    pub value: Json,
+}
+
+impl CellWrite {
+    /// A write under a condition.
+    pub fn new(key: CellKey, expect: Expect, value: Json) -> Self {
+        Self { key, expect, value }
+    }
+}
+
+/// Why a cell was not written or deleted.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CellError {
+    /// The condition did not hold.
+    #[error("conflict on cell {key}: found {found}")]
+    Conflict {
+        /// The cell.
+        key: CellKey,
+        /// What was there.
+        found: Found,
+    },
+    /// The key or the value is too large.
+    #[error("{what}: {size} is over the limit of {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// How large it is, in bytes.
+        size: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Small records with conditional writes: leases, the state of processors, commands on their way. A cell's
+/// versions, like an item's, go on after a deletion.
+#[async_trait]
+pub trait Cells: Send + Sync + 'static {
+    /// Reads one cell.
+    async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError>;
+
+    /// Writes one cell if the condition holds, and returns its new ETag once that is durable.
+    async fn write(&self, write: CellWrite) -> Result<ETag, CellError>;
+
+    /// Deletes one cell if the condition holds. Deleting what is not there is fine with [`Expect::Any`].
+    async fn delete(&self, key: &CellKey, expect: Expect) -> Result<(), CellError>;
+
+    /// Reads the cells of a space in the order of their keys, after `after` if given, at most `max`.
+    async fn list(&self, space: &Name, after: Option<&str>, max: usize) -> Result<Vec<Cell>, ReadError>;
+}

@@ -1,0 +1,76 @@
+use std::{fmt, sync::Arc};
+
+/// The longest key part in bytes. A part of this length is still allowed.
+const MAX: usize = 255;
+
+/// A part of a key that is empty, too long or holds a control character.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{part}` is not a {what}: use 1 to 255 bytes without control characters")]
+pub struct InvalidKey {
+    /// Which part was refused: `partition key` or `item id`.
+    pub what: &'static str,
+    /// The refused text, escaped, cut after 64 characters.
+    pub part: String,
+}
+
+fn check(what: &'static str, part: &str) -> Result<Arc<str>, InvalidKey> {
+    if part.is_empty() || part.len() > MAX || part.chars().any(char::is_control) {
+        let part = part.chars().take(64).flat_map(char::escape_debug).collect();
+        return Err(InvalidKey { what, part });
+    }
+    Ok(part.into())
+}
+
+macro_rules! key_part {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks and wraps the text.
+            ///
+            /// # Errors
+            /// [`InvalidKey`] when it is empty, longer than 255 bytes or holds a control character.
+            pub fn new(part: impl AsRef<str>) -> Result<Self, InvalidKey> {
+                check($what, part.as_ref()).map(Self)
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = InvalidKey;
+            fn try_from(part: &str) -> Result<Self, InvalidKey> {
+                Self::new(part)
+            }
+        }
+    };
+}
+
+key_part! {
+    /// What the user groups items by: items of one partition key can be committed together and are ordered
+    /// among themselves. 1 to 255 bytes without control characters.
+    PartitionKey, "partition key"
+}
+
+key_part! {
+    /// The id of an item, unique within its container and partition key. 1 to 255 bytes without control
+    /// characters.
+    ItemId, "item id"
+}

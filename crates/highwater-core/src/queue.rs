@@ -1,0 +1,407 @@
+use crate::{Cell, CellWrite, EngineError, Name, Timestamp, Wake};
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::{fmt, time::Duration};
+use uuid::Uuid;
+
+/// The id of a message, unique within its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MessageId(pub Uuid);
+
+impl MessageId {
+    /// A fresh id (UUID version 7).
+    pub fn random() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Proves ownership of one delivery of one message. Dead as soon as the message is taken or updated again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    /// The queue.
+    pub queue: Name,
+    /// The message.
+    pub message: MessageId,
+    /// Which delivery of it.
+    pub delivery: u64,
+}
+
+/// A message to put.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct NewMessage {
+    /// Its id. A second put of the same id, as long as it is remembered, is the same message.
+    pub id: MessageId,
+    /// What it says; any bytes.
+    pub body: Bytes,
+    /// For how long it stays invisible at first, 0 s to 7 days.
+    pub delay: Duration,
+    /// After how long it disappears unless it was taken; at least 1 s; `None` for never.
+    pub time_to_live: Option<Duration>,
+    /// A cell to write first. Engines with transactions write both in one; the others write the cell, then put
+    /// the message. If the cell's condition fails, no message is put.
+    pub cell: Option<CellWrite>,
+}
+
+impl NewMessage {
+    /// A message with a fresh id, visible at once, for ever.
+    pub fn new(body: impl Into<Bytes>) -> Self {
+        let (id, body) = (MessageId::random(), body.into());
+        Self { id, body, delay: Duration::ZERO, time_to_live: None, cell: None }
+    }
+
+    /// Sets the id.
+    pub fn id(mut self, id: MessageId) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// Keeps it invisible at first.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Lets it disappear after this time unless it was taken.
+    pub fn time_to_live(mut self, span: Duration) -> Self {
+        self.time_to_live = Some(span);
+        self
+    }
+
+    /// Writes a cell first.
+    pub fn cell(mut self, cell: CellWrite) -> Self {
+        self.cell = Some(cell);
+        self
+    }
+}
+
+/// What a put returns once it is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Put {
+    /// Can delete or re-time the message before anyone took it. `None` if the id was put before.
+    pub receipt: Option<Receipt>,
+    /// When the message becomes visible.
+    pub visible_at: Timestamp,
+}
+
+impl Put {
+    /// The result of a put as an engine made it.
+    pub fn new(receipt: Option<Receipt>, visible_at: Timestamp) -> Self {
+        Self { receipt, visible_at }
+    }
+}
+
+/// One thing that happened to a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// When.
+    pub at: Timestamp,
+    /// The dequeue count at that time.
+    pub dequeue_count: u32,
+    /// What went wrong, for people, or what was done to the message.
+    pub note: String,
+}
+
+/// A message as it lies in its queue.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Message {
+    /// Its id.
+    pub id: MessageId,
+    /// What it says.
+    pub body: Bytes,
+    /// When it was first put.
+    pub put_at: Timestamp,
+    /// When it becomes visible, or became so.
+    pub visible_at: Timestamp,
+    /// How often it was taken.
+    pub dequeue_count: u32,
+    /// What happened to it so far, oldest first; bounded, the oldest entries go first.
+    pub history: Vec<Attempt>,
+}
+
+impl Message {
+    /// How many entries of its history a message keeps.
+    pub const HISTORY: usize = 32;
+
+    /// A message that was just put.
+    pub fn new(id: MessageId, body: Bytes, put_at: Timestamp, visible_at: Timestamp) -> Self {
+        Self { id, body, put_at, visible_at, dequeue_count: 0, history: Vec::new() }
+    }
+
+    /// Adds to the history, dropping the oldest entry when it is full.
+    pub fn note(&mut self, at: Timestamp, note: impl Into<String>) {
+        if self.history.len() >= Self::HISTORY {
+            self.history.remove(0);
+        }
+        self.history.push(Attempt { at, dequeue_count: self.dequeue_count, note: note.into() });
+    }
+}
+
+/// A message taken from a queue, with the proof that it was taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delivery {
+    /// The message; its dequeue count includes this delivery.
+    pub message: Message,
+    /// Needed to update, delete or park it.
+    pub receipt: Receipt,
+}
+
+/// A change to a taken message.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Update {
+    /// It becomes visible again after this time, 0 s to 7 days.
+    pub visible_in: Duration,
+    /// Its new body, if it gets one.
+    pub body: Option<Bytes>,
+    /// What to add to its history.
+    pub note: Option<String>,
+}
+
+impl Update {
+    /// Makes the message visible again after this time.
+    pub fn visible_in(span: Duration) -> Self {
+        Self { visible_in: span, body: None, note: None }
+    }
+
+    /// Replaces the body.
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// Adds to the history.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+}
+
+/// Why a message goes to the poison queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parking {
+    /// Why, in a few words: `cannot be decoded`, `failed 10 times`.
+    pub reason: String,
+    /// The last error with its causes, for people.
+    pub error: String,
+    /// Who parked it.
+    pub by: String,
+}
+
+/// A message in the poison queue. It stays until somebody replays or deletes it.
+#[doc(alias = "dead letter")]
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Parked {
+    /// The message, as it was.
+    pub message: Message,
+    /// Why it is here.
+    pub parking: Parking,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+impl Parked {
+    /// A parked message as an engine read it.
+    pub fn new(message: Message, parking: Parking, at: Timestamp) -> Self {
+        Self { message, parking, at }
+    }
+}
+
+/// How much lies in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Depth {
+    /// Can be taken at once.
+    pub visible: u64,
+    /// Taken and invisible until their time-out.
+    pub in_flight: u64,
+    /// Not taken yet and invisible until their time comes.
+    pub delayed: u64,
+    /// In the poison queue.
+    pub parked: u64,
+    /// Since when the longest waiting visible message has been visible.
+    pub oldest_visible: Option<Timestamp>,
+}
+
+/// Why a message was not put.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PutError {
+    /// The body is too large.
+    #[error("{what}: {size} is over the limit of {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// How large it is, in bytes.
+        size: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+    /// A time is out of its range.
+    #[error("{what} must be {range}")]
+    OutOfRange {
+        /// Which time.
+        what: &'static str,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// The condition of the accompanying cell did not hold; no message was put.
+    #[error("cell {} is already there", .found.key)]
+    CellConflict {
+        /// The cell that is there.
+        found: Box<Cell>,
+    },
+    /// The queue's depth limit is reached.
+    #[error("queue {queue} is full: its limit is {limit} messages")]
+    Full {
+        /// The queue.
+        queue: Name,
+        /// The limit.
+        limit: u64,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Why no messages could be taken or looked at.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum GetError {
+    /// A number or time is out of its range.
+    #[error("{what} must be {range}")]
+    OutOfRange {
+        /// Which number or time.
+        what: &'static str,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Why an operation with a receipt was refused. [`ReceiptError::ReceiptMismatch`] and
+/// [`ReceiptError::MessageNotFound`] both mean that ownership was lost.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiptError {
+    /// The message was taken or updated since.
+    #[error("message {message} is no longer yours: it was taken or updated since")]
+    ReceiptMismatch {
+        /// The message.
+        message: MessageId,
+    },
+    /// The message is gone.
+    #[error("message {message} is gone: it was deleted, parked or it expired")]
+    MessageNotFound {
+        /// The message.
+        message: MessageId,
+    },
+    /// The new body is too large.
+    #[error("{what}: {size} is over the limit of {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// How large it is, in bytes.
+        size: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+    /// A time is out of its range.
+    #[error("{what} must be {range}")]
+    OutOfRange {
+        /// Which time.
+        what: &'static str,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Why a parked message was not replayed or deleted.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// It is not in the poison queue, or no longer.
+    #[error("message {message} is not in the poison queue of {queue}")]
+    NotParked {
+        /// The queue.
+        queue: Name,
+        /// The message.
+        message: MessageId,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Work lists with at-least-once delivery. A queue exists, with its poison queue, as soon as it is named.
+///
+/// The rules are those of Azure Queue Storage except where a method says otherwise. All times are the store's.
+#[doc(alias("broker", "bus"))]
+#[async_trait]
+pub trait Queue: Send + Sync + 'static {
+    /// Puts a message and returns once that is durable. A put of an id that is remembered changes nothing, even
+    /// if the message was deleted meanwhile.
+    async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError>;
+
+    /// Takes up to `max` (1 to 32) visible messages, in the order of the time they became visible, and makes them
+    /// invisible for `visibility` (1 s to 7 days). Each gets a new receipt and a dequeue count one higher, durable
+    /// before this returns.
+    async fn get(&self, queue: &Name, max: usize, visibility: Duration) -> Result<Vec<Delivery>, GetError>;
+
+    /// Looks at up to `max` (1 to 32) visible messages without taking them.
+    async fn peek(&self, queue: &Name, max: usize) -> Result<Vec<Message>, GetError>;
+
+    /// Sets when a message becomes visible again, and its body if one is given. The returned receipt replaces the
+    /// one used, which is dead at once. A receipt whose time-out has lapsed is good until somebody else took the
+    /// message.
+    async fn update(&self, receipt: &Receipt, update: Update) -> Result<Receipt, ReceiptError>;
+
+    /// Removes a message that was dealt with.
+    async fn delete(&self, receipt: &Receipt) -> Result<(), ReceiptError>;
+
+    /// Moves a message to the poison queue, where it never expires. If the move fails the message stays where it
+    /// was.
+    async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError>;
+
+    /// Reads the poison queue in the order of message ids, after `after` if given, at most `max`.
+    async fn parked(
+        &self,
+        queue: &Name,
+        after: Option<MessageId>,
+        max: usize,
+    ) -> Result<Vec<Parked>, GetError>;
+
+    /// Reads one message of the poison queue.
+    async fn parked_message(&self, queue: &Name, message: MessageId) -> Result<Option<Parked>, GetError>;
+
+    /// Puts a parked message back: same id, visible at once, dequeue count 0, history kept.
+    async fn replay(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError>;
+
+    /// Removes a parked message for good.
+    async fn discard(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError>;
+
+    /// Removes every message of the queue, visible or not, and returns how many. The poison queue is left alone.
+    async fn clear(&self, queue: &Name) -> Result<u64, GetError>;
+
+    /// Counts what lies in the queue.
+    async fn depth(&self, queue: &Name) -> Result<Depth, GetError>;
+
+    /// Hints that a message may have become visible. Hints may be lost; whoever waits also polls.
+    fn wake(&self) -> Wake;
+}
