@@ -1,1 +1,64 @@
-//! TBD
+#![doc = include_str!("../../../README.md")]
+//!
+//! # Where to go on
+//!
+//! * deciding: [`Aggregate`], [`Decision`], [`Engine::send`], [`Engine::execute`], [`Outcome`]
+//! * reading: [`View`], [`Follow`], [`ViewReader`], [`Freshness`], [`Token`]
+//! * following: [`Subscriber`], [`Processor`], [`Feed`]
+//! * testing: [`Engine::in_memory`], [`Engine::settle`], [`ManualClock`]
+
+mod address;
+mod aggregate;
+mod builder;
+mod clock;
+mod core;
+mod decide;
+mod engine;
+mod execute;
+mod feed;
+mod follower;
+mod guard;
+mod handler;
+mod instance;
+mod lease;
+mod load;
+mod open;
+mod outcome;
+mod processor;
+mod recorded;
+mod schema;
+mod send;
+mod settle;
+mod status;
+mod subscriber;
+mod tagged;
+mod view;
+mod view_reader;
+mod view_sink;
+mod worker;
+
+pub use address::Address;
+pub use aggregate::{Aggregate, Context, Decision, Storage};
+pub use builder::{EngineBuilder, Role, StartError};
+pub use clock::{ManualClock, SystemClock};
+pub use engine::{Engine, Stopped};
+pub use execute::{Execute, ExecuteError};
+pub use feed::{Cursor, Feed, FeedPage, InvalidCursor, PullError, Start};
+pub use handler::{ErrorClass, HandlerError};
+pub use highwater_core::{
+    Backend, Batch, Change, ChangeOp, Clock, CloudEvent, CommandId, EventId, ItemKey, Json, Name, Partition,
+    Position, Timestamp, Token, Verdict, Write, failpoint,
+};
+pub use lease::LeaseTimes;
+pub use outcome::{Outcome, OutcomeError, OutcomeRequest};
+pub use processor::{BatchContext, Changes, Processor};
+pub use recorded::Recorded;
+pub use schema::{DecodeError, Old, Part, Upcaster};
+pub use send::{Send, SendError, Sent};
+pub use settle::{Settled, Step};
+pub use status::{Failure, PartitionStatus, ProcessorStatus, Status, WorkerStatus};
+pub use subscriber::Subscriber;
+pub use tagged::{TagError, Tagged};
+pub use view::{Folded, Follow, Sources, View};
+pub use view_reader::{Answer, Freshness, GetDocument, ViewReadError, ViewReader};
+pub use worker::WorkerOptions;

@@ -1,0 +1,149 @@
+//! One command, from its bytes to its commit.
+
+use crate::aggregate::{Aggregate, Context, Decision, Storage};
+use crate::core::{Core, back_off};
+use crate::guard::guard;
+use crate::handler::{ErrorClass, HandlerError};
+use crate::load::load;
+use crate::schema::{Part, read_tagged};
+use crate::tagged::{self, TagError};
+use highwater_core::{
+    Batch, Body, CommandId, CommandMark, CommitError, Committed, Event, Expect, Fingerprint, Item, ItemKey,
+    Json, Op, Verdict, Write, async_trait, failpoint,
+};
+use std::time::Duration;
+
+/// How often a decision is made again because somebody else committed in between, before the command counts as
+/// failed for this time.
+const CONFLICT_RETRIES: u32 = 10;
+
+/// A command before it is known what it asks.
+#[derive(Debug, Clone)]
+pub(crate) struct RawCommand {
+    pub(crate) id: CommandId,
+    pub(crate) key: ItemKey,
+    pub(crate) name: String,
+    pub(crate) schema: u32,
+    pub(crate) data: Json,
+}
+
+impl RawCommand {
+    /// A command's content in short: its target, its name and its data.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        let ItemKey { container, partition_key, id } = &self.key;
+        Fingerprint::of(&[
+            container.as_str().as_bytes(),
+            partition_key.as_str().as_bytes(),
+            id.as_str().as_bytes(),
+            self.name.as_bytes(),
+            self.data.as_bytes(),
+        ])
+    }
+}
+
+/// Decides the commands of one container, whatever its aggregate.
+#[async_trait]
+pub(crate) trait Decider: Send + Sync {
+    /// The newest schema of commands that this program knows.
+    fn schema(&self) -> u32;
+
+    /// Loads, decides and commits, again after a conflict.
+    async fn decide(&self, core: &Core, command: &RawCommand) -> Result<Committed, HandlerError>;
+}
+
+pub(crate) struct AggregateDecider<A: Aggregate> {
+    settings: A::Settings,
+}
+
+impl<A: Aggregate> AggregateDecider<A> {
+    /// # Errors
+    /// When commands or events are not plain enums.
+    pub(crate) fn new(settings: A::Settings) -> Result<Self, TagError> {
+        tagged::names::<A::Command>()?;
+        tagged::names::<A::Event>()?;
+        Ok(Self { settings })
+    }
+
+    async fn decide_once(&self, core: &Core, command: &RawCommand) -> Result<Batch, HandlerError> {
+        let item = core.backend.store.item(&command.key).await?;
+        failpoint::hit("worker.read");
+        let state: A = load(core, &command.key, item.as_ref()).await?;
+        let upcast = A::upcast;
+        let RawCommand { id, key, name, schema, data } = command;
+        let question = read_tagged(Part::Command, name, *schema, data, A::SCHEMA, upcast)?;
+        let context = Context::new(core.now(), *id, key, &self.settings);
+        let decision = guard(|| state.decide(question, &context))?;
+        write(command, item.as_ref(), state, decision)
+    }
+}
+
+#[async_trait]
+impl<A: Aggregate> Decider for AggregateDecider<A> {
+    fn schema(&self) -> u32 {
+        A::SCHEMA
+    }
+
+    async fn decide(&self, core: &Core, command: &RawCommand) -> Result<Committed, HandlerError> {
+        let _alone = core.lock(&command.key.partition_key).await;
+        let mut attempt = 0;
+        loop {
+            let batch = self.decide_once(core, command).await?;
+            failpoint::hit("worker.decided");
+            match core.backend.store.commit(batch).await {
+                Ok(committed) => return Ok(committed),
+                Err(CommitError::Conflict { key, .. }) if attempt < CONFLICT_RETRIES => {
+                    attempt += 1;
+                    metrics::counter!("highwater_command_conflicts_total").increment(1);
+                    tracing::debug!(%key, attempt, "conflict, deciding again");
+                    core.pause(back_off(attempt, Duration::from_millis(1), Duration::from_millis(100))).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The commit that records a decision. A rejection is a commit too: a `Keep` on the state it was decided on.
+fn write<A: Aggregate>(
+    command: &RawCommand,
+    item: Option<&Item>,
+    mut state: A,
+    decision: Decision<A>,
+) -> Result<Batch, HandlerError> {
+    let expect = item.map_or(Expect::Absent, |item| Expect::ETag(item.etag));
+    let ItemKey { container, partition_key, id } = command.key.clone();
+    let (op, events, items, verdict) = match decision.0 {
+        Err(reason) => (Op::Keep, Vec::new(), Vec::new(), Verdict::Rejected { reason }),
+        Ok(accepted) => {
+            guard(|| accepted.events.iter().for_each(|event| state.apply(event)))?;
+            let op = op_of(&mut state, item, accepted.events.is_empty())?;
+            let events = accepted.events.iter().map(event_of::<A>).collect::<Result<_, _>>()?;
+            (op, events, accepted.items, Verdict::Accepted)
+        }
+    };
+    let mut writes = vec![Write::new(container, id, op).expect(expect).events(events)];
+    for item in items {
+        writes.push(item.map_err(|error| HandlerError::new(ErrorClass::Permanent, error))?);
+    }
+    let mark = CommandMark { id: command.id, fingerprint: command.fingerprint(), verdict };
+    Ok(Batch::new(partition_key, writes).command(mark))
+}
+
+fn op_of<A: Aggregate>(state: &mut A, item: Option<&Item>, unchanged: bool) -> Result<Op, HandlerError> {
+    let due = match A::STORAGE {
+        Storage::State => true,
+        Storage::Events { snapshot_every } => {
+            item.map_or(1, |item| item.later.len() + 1) >= snapshot_every.max(1) as usize
+        }
+    };
+    if unchanged || !due {
+        return Ok(Op::Keep);
+    }
+    guard(|| state.derive())?;
+    Ok(Op::Put(Body { schema: A::SCHEMA, json: Json::encode(state)? }))
+}
+
+fn event_of<A: Aggregate>(event: &A::Event) -> Result<Event, HandlerError> {
+    let (name, data) = tagged::encode(event)?;
+    Ok(Event { name: name.into(), schema: A::SCHEMA, data })
+}

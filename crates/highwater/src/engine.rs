@@ -1,0 +1,288 @@
+use crate::address::Address;
+use crate::aggregate::Aggregate;
+use crate::builder::{EngineBuilder, Place, Role, StartError};
+use crate::clock::ManualClock;
+use crate::core::Core;
+use crate::execute::Execute;
+use crate::feed::{Feed, PullError};
+use crate::follower::Follower;
+use crate::handler::HandlerError;
+use crate::instance::Instance;
+use crate::lease::LeaseTimes;
+use crate::outcome::OutcomeRequest;
+use crate::send::Send;
+use crate::settle::{Settled, Step};
+use crate::status::{Status, WorkerStatus};
+use crate::view::View;
+use crate::view_reader::ViewReader;
+use crate::worker::Worker;
+use highwater_core::{Backend, CommandId, ReadError, Timestamp, Token};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinSet;
+
+/// The moment at which the clock of [`Engine::in_memory`] starts: 2026-01-01T00:00:00Z.
+const DRIVEN_START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+/// A running application: sends commands, decides them, follows the log, answers reads. Cheap to clone.
+///
+/// See the [crate's front page](crate) for a whole one.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    core: Arc<Core>,
+    worker: Arc<Worker>,
+    instance: Arc<Instance>,
+    followers: Vec<Arc<Follower>>,
+    role: Role,
+    driven: Option<ManualClock>,
+    stop: watch::Sender<bool>,
+    failed: watch::Sender<Option<String>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+pub(crate) struct Parts {
+    pub(crate) core: Arc<Core>,
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) followers: Vec<Arc<Follower>>,
+    pub(crate) role: Role,
+    pub(crate) driven: Option<ManualClock>,
+    pub(crate) times: LeaseTimes,
+    pub(crate) stop: watch::Sender<bool>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("instance", &self.0.instance.incarnation)
+            .field("role", &self.0.role)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine on the store that a URL names: `sqlite:PATH` is one file, created if it is not there, with the
+    /// documents of the views in a second file beside it.
+    pub fn open(url: impl Into<String>) -> EngineBuilder {
+        EngineBuilder::new(Place::Url(url.into()), None)
+    }
+
+    /// An engine on engines of your own choosing.
+    pub fn on(backend: Backend) -> EngineBuilder {
+        EngineBuilder::new(Place::Backend(backend), None)
+    }
+
+    /// An engine for tests: everything in memory, nothing in the background, and a clock that stands still at
+    /// 2026-01-01T00:00:00Z until [`Engine::clock`] moves it. [`Engine::settle`] lets it work.
+    #[cfg(feature = "sqlite")]
+    pub fn in_memory() -> EngineBuilder {
+        EngineBuilder::new(Place::Url("sqlite::memory:".into()), Some(ManualClock::starting_at(DRIVEN_START)))
+    }
+
+    /// An engine for tests on engines of your own choosing, driven by hand like [`Engine::in_memory`].
+    pub fn driven_on(backend: Backend, clock: ManualClock) -> EngineBuilder {
+        EngineBuilder::new(Place::Backend(backend), Some(clock))
+    }
+
+    pub(crate) async fn start(parts: Parts) -> Result<Self, StartError> {
+        let Parts { core, worker, instance, followers, role, driven, times, stop } = parts;
+        let inner = Inner {
+            core,
+            worker,
+            instance,
+            followers,
+            role,
+            driven,
+            stop,
+            failed: watch::Sender::new(None),
+            tasks: Mutex::default(),
+        };
+        let engine = Self(Arc::new(inner));
+        if engine.0.driven.is_none() {
+            engine.spawn(times).await?;
+        }
+        Ok(engine)
+    }
+
+    async fn spawn(&self, times: LeaseTimes) -> Result<(), StartError> {
+        let inner = &self.0;
+        let mut tasks = inner.tasks.lock().await;
+        if inner.role.works() {
+            tasks.spawn(supervised("worker", inner.worker.clone().run(inner.stop.subscribe()), inner));
+        }
+        if inner.role.follows() && !inner.followers.is_empty() {
+            let first = inner.instance.beat().await;
+            first.map_err(|error| StartError::Open { reason: error.to_string() })?;
+            let mut instances: Vec<_> =
+                inner.followers.iter().map(|follower| follower.instance.clone()).collect();
+            instances.sort_by(|a, b| a.incarnation.cmp(&b.incarnation));
+            instances.dedup_by(|a, b| a.incarnation == b.incarnation);
+            for instance in instances {
+                let (stop, renew) = (inner.stop.subscribe(), times.renew);
+                tasks.spawn(async move { instance.run(renew, stop).await });
+            }
+            for follower in &inner.followers {
+                tasks.spawn(supervised("processor", follower.clone().run(), inner));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.0.core
+    }
+
+    /// The engines underneath.
+    pub fn backend(&self) -> &Backend {
+        &self.0.core.backend
+    }
+
+    /// The clock that a test moves; `None` for an engine that runs by itself.
+    pub fn clock(&self) -> Option<&ManualClock> {
+        self.0.driven.as_ref()
+    }
+
+    /// Sends a command through the durable queue; await it. It returns once the command cannot be lost, long
+    /// before it is decided. [`Send::id`] makes it safe to send again.
+    pub fn send<A: Aggregate>(&self, to: impl Into<Address>, command: A::Command) -> Send<'_, A> {
+        Send::new(self, to.into(), command)
+    }
+
+    /// Decides a command right here, without a queue; await it.
+    pub fn execute<A: Aggregate>(&self, to: impl Into<Address>, command: A::Command) -> Execute<'_, A> {
+        Execute::new(self, to.into(), command)
+    }
+
+    /// Asks what has become of a command that was sent; await it.
+    pub fn outcome(&self, id: CommandId) -> OutcomeRequest<'_> {
+        OutcomeRequest::new(self, id)
+    }
+
+    /// Reads a view.
+    pub fn view<V: View>(&self) -> ViewReader<'_, V> {
+        ViewReader::new(self)
+    }
+
+    /// Reads the changes of some containers by pulling; of all, if none is named.
+    ///
+    /// # Errors
+    /// [`PullError::Name`] for a container that cannot exist.
+    pub fn feed(&self, containers: &[&str]) -> Result<Feed<'_>, PullError> {
+        Feed::new(self, containers)
+    }
+
+    /// A token for everything that is committed so far.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub async fn head(&self) -> Result<Token, ReadError> {
+        self.0.core.backend.store.head().await
+    }
+
+    /// Works until nothing is left that can be done at the present time of the driven clock, and says what was
+    /// done. Commands and batches that failed wait for the clock. On an engine that runs by itself this does
+    /// nothing.
+    ///
+    /// # Errors
+    /// When the engine itself fails.
+    pub async fn settle(&self) -> Result<Settled, HandlerError> {
+        let mut settled = Settled::default();
+        if self.0.driven.is_none() {
+            return Ok(settled);
+        }
+        if self.0.role.follows() {
+            self.0.instance.beat().await?;
+        }
+        loop {
+            let before = settled.steps.len();
+            if self.0.role.works() {
+                settled.steps.extend(self.0.worker.step().await?);
+            }
+            if self.0.role.follows() {
+                for follower in &self.0.followers {
+                    settled.steps.extend(follower.step().await?);
+                }
+            }
+            if settled.steps.len() == before || matches!(settled.steps.last(), Some(Step::Fatal { .. })) {
+                return Ok(settled);
+            }
+        }
+    }
+
+    /// What the engine is doing.
+    ///
+    /// # Errors
+    /// When the engine itself fails.
+    pub async fn status(&self) -> Result<Status, HandlerError> {
+        let inner = &self.0;
+        let head = self.head().await?;
+        let depth = inner.core.backend.queue.depth(&inner.core.queue).await?;
+        let worker = WorkerStatus {
+            queue: inner.core.queue.to_string(),
+            running: inner.role.works() && !*inner.stop.borrow(),
+            visible: depth.visible,
+            in_flight: depth.in_flight,
+            delayed: depth.delayed,
+            parked: depth.parked,
+            oldest_waiting: depth.oldest_visible,
+            deciding: inner.worker.running.load(Relaxed),
+            decided: inner.worker.decided.load(Relaxed),
+            failed: inner.worker.failed.load(Relaxed),
+        };
+        let processors = inner.followers.iter().map(|follower| follower.status(&head)).collect();
+        Ok(Status { instance: inner.instance.incarnation.clone(), head, worker, processors })
+    }
+
+    /// Returns when a role of this engine has stopped because going on would do harm, with the reason. A program
+    /// should then stop with an exit code other than 0.
+    pub async fn failed(&self) -> Stopped {
+        let mut failed = self.0.failed.subscribe();
+        loop {
+            if let Some(reason) = failed.borrow_and_update().clone() {
+                return Stopped { reason };
+            }
+            if failed.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Stops: takes nothing on any more, finishes what runs, gives its partitions back.
+    pub async fn stop(&self) {
+        self.0.stop.send_replace(true);
+        let mut tasks = self.0.tasks.lock().await;
+        while tasks.join_next().await.is_some() {}
+        if self.0.role.follows()
+            && let Err(error) = self.0.instance.leave().await
+        {
+            tracing::debug!(%error, "heartbeat not removed");
+        }
+    }
+}
+
+/// Why a role stopped by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Runs a role; if it cannot go on, says so and stops the others.
+fn supervised(
+    what: &'static str,
+    role: impl Future<Output = Result<(), HandlerError>> + core::marker::Send + 'static,
+    inner: &Arc<Inner>,
+) -> impl Future<Output = ()> + core::marker::Send + 'static {
+    let (failed, stop) = (inner.failed.clone(), inner.stop.clone());
+    async move {
+        if let Err(error) = role.await {
+            tracing::error!(%error, "{what} stops");
+            failed.send_replace(Some(format!("{what}: {error}")));
+            stop.send_replace(true);
+        }
+    }
+}

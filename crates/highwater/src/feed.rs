@@ -1,0 +1,208 @@
+use crate::engine::Engine;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use highwater_core::{
+    Change, ChangeRequest, EngineError, Epoch, FailureKind, FeedError, InvalidName, Name, Partition,
+    Position, ReadError, Store, StoreId, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Where reading begins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Start {
+    /// At the first change that the log holds.
+    #[default]
+    Beginning,
+    /// After the last change that is there when the reading begins.
+    Now,
+    /// At the first change committed at this time or later.
+    At(Timestamp),
+}
+
+impl Start {
+    /// The position after which to read in one partition.
+    pub(crate) async fn position(
+        &self,
+        store: &dyn Store,
+        partition: Partition,
+    ) -> Result<Option<Position>, FeedError> {
+        match self {
+            Self::Beginning => Ok(None),
+            Self::At(at) => store.position_before(partition, *at).await,
+            Self::Now => {
+                let head = store.head().await.map_err(|error| match error {
+                    ReadError::Engine(error) => FeedError::Engine(error),
+                    other => EngineError::new(FailureKind::Other, other.to_string()).into(),
+                })?;
+                Ok(head.of(store.info().id).and_then(|reached| reached.positions.get(&partition).copied()))
+            }
+        }
+    }
+}
+
+/// A place in one feed from which reading can go on: as text it can be kept anywhere.
+///
+/// It knows the store and the containers it belongs to and is refused elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    format: u8,
+    store: StoreId,
+    epoch: Epoch,
+    containers: Vec<String>,
+    positions: BTreeMap<Partition, Position>,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = serde_json::to_vec(self).map_err(|_| fmt::Error)?;
+        f.write_str(&URL_SAFE_NO_PAD.encode(json))
+    }
+}
+
+/// The longest cursor that is looked at, in bytes.
+const MAX_CURSOR: usize = 64 * 1024;
+
+impl FromStr for Cursor {
+    type Err = InvalidCursor;
+    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
+        if text.len() > MAX_CURSOR {
+            return Err(InvalidCursor);
+        }
+        let json = URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidCursor)?;
+        let cursor: Self = serde_json::from_slice(&json).map_err(|_| InvalidCursor)?;
+        if cursor.format == 1 { Ok(cursor) } else { Err(InvalidCursor) }
+    }
+}
+
+/// A text that is not a cursor.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a cursor: send back exactly what the last page returned")]
+pub struct InvalidCursor;
+
+/// Why a page was not read.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PullError {
+    /// A container's name is not a name.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// The page size is zero.
+    #[error("a page needs room for at least 1 change")]
+    EmptyPage,
+    /// The cursor belongs to another feed.
+    #[error("the cursor belongs to another feed: it is of {found}, this feed reads {expected}")]
+    OtherFeed {
+        /// What the cursor is of.
+        found: String,
+        /// What this feed reads.
+        expected: String,
+    },
+    /// The feed failed.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+}
+
+/// The changes of some containers, read by pulling pages.
+#[derive(Debug)]
+pub struct Feed<'a> {
+    engine: &'a Engine,
+    containers: Vec<Name>,
+    start: Start,
+    cursor: Option<Cursor>,
+}
+
+/// A page of a feed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct FeedPage {
+    /// The changes; in order within each partition, whole commits.
+    pub changes: Vec<Change>,
+    /// Where to go on: also after an empty page.
+    pub cursor: Cursor,
+    /// True when nothing more was there at the moment of reading.
+    pub at_end: bool,
+}
+
+impl<'a> Feed<'a> {
+    pub(crate) fn new(engine: &'a Engine, containers: &[&str]) -> Result<Self, PullError> {
+        let containers = containers.iter().map(Name::new).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { engine, containers, start: Start::Beginning, cursor: None })
+    }
+
+    /// Begins here instead of at the beginning.
+    pub fn from(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// Goes on after a page.
+    ///
+    /// # Errors
+    /// [`PullError::OtherFeed`] when the cursor is of another store or other containers.
+    pub fn resume(mut self, cursor: Cursor) -> Result<Self, PullError> {
+        let info = self.engine.backend().store.info();
+        let names = self.names();
+        if cursor.store != info.id || cursor.containers != names {
+            let found = format!("store {}, containers {:?}", cursor.store, cursor.containers);
+            let expected = format!("store {}, containers {names:?}", info.id);
+            return Err(PullError::OtherFeed { found, expected });
+        }
+        self.cursor = Some(cursor);
+        Ok(self)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.containers.iter().map(Name::to_string).collect()
+    }
+
+    async fn begin(&self) -> Result<Cursor, PullError> {
+        let store = &*self.engine.backend().store;
+        let info = store.info();
+        let mut positions = BTreeMap::new();
+        for partition in Partition::all(info.partitions) {
+            if let Some(position) = self.start.position(store, partition).await? {
+                positions.insert(partition, position);
+            }
+        }
+        Ok(Cursor { format: 1, store: info.id, epoch: info.epoch, containers: self.names(), positions })
+    }
+
+    /// Reads the next page: about `max` changes, more if the last commit is larger. An empty page means that
+    /// nothing more is there yet.
+    ///
+    /// # Errors
+    /// [`PullError`]; nothing is skipped, and the last cursor stays good.
+    pub async fn page(&mut self, max: usize) -> Result<FeedPage, PullError> {
+        if max == 0 {
+            return Err(PullError::EmptyPage);
+        }
+        let mut cursor = match self.cursor.take() {
+            Some(cursor) => cursor,
+            None => self.begin().await?,
+        };
+        self.cursor = Some(cursor.clone());
+        let store = &self.engine.backend().store;
+        let (mut changes, mut at_end) = (Vec::new(), true);
+        for partition in Partition::all(store.info().partitions) {
+            let room = max.saturating_sub(changes.len());
+            if room == 0 {
+                at_end = false;
+                break;
+            }
+            let after = cursor.positions.get(&partition).copied();
+            let request = ChangeRequest::new(partition, after, room).containers(self.containers.clone());
+            let page = store.changes(&request).await?;
+            at_end &= page.at_end;
+            changes.extend(page.changes);
+            if let Some(scanned) = page.scanned {
+                cursor.positions.insert(partition, scanned);
+            }
+        }
+        self.cursor = Some(cursor.clone());
+        Ok(FeedPage { changes, cursor, at_end })
+    }
+}

@@ -1,0 +1,474 @@
+//! Runs one processor in one process: takes leases, reads pages, hands them on, keeps checkpoints.
+
+use crate::core::{Core, back_off};
+use crate::feed::Start;
+use crate::guard::guard_async;
+use crate::handler::{ErrorClass, HandlerError};
+use crate::instance::{Instance, Observer};
+use crate::lease::{Lease, LeaseTimes, key};
+use crate::processor::{BatchContext, Changes, Handler};
+use crate::settle::Step;
+use crate::status::{Failure, PartitionStatus, ProcessorStatus};
+use crate::view_sink::{NotApplied, ViewSink};
+use highwater_core::{
+    CellError, CellWrite, Cells, ChangeRequest, Claim, ETag, Expect, Json, Name, Partition, Position, Token,
+    failpoint,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// The pauses after a failed batch: the first, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// Who gets the batches.
+pub(crate) enum Sink {
+    /// A function; the checkpoint is kept in the lease.
+    Handler(Handler),
+    /// A view; its own row in the view store says how far it is.
+    View(Arc<dyn ViewSink>),
+}
+
+pub(crate) struct Follower {
+    pub(crate) core: Arc<Core>,
+    pub(crate) cells: Arc<dyn Cells>,
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) name: Arc<str>,
+    pub(crate) containers: Vec<Name>,
+    pub(crate) times: LeaseTimes,
+    pub(crate) poll_interval: Duration,
+    pub(crate) max_items: usize,
+    pub(crate) start: Start,
+    pub(crate) sink: Sink,
+    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) observer: Observer,
+    pub(crate) status: Mutex<BTreeMap<Partition, PartitionStatus>>,
+    pub(crate) held: tokio::sync::Mutex<Held>,
+}
+
+/// The partitions that this process holds.
+#[derive(Default)]
+pub(crate) struct Held {
+    slots: BTreeMap<Partition, Slot>,
+    tasks: JoinSet<(Partition, Result<Done, HandlerError>)>,
+}
+
+/// One held partition.
+#[derive(Clone)]
+struct Slot {
+    lease: Lease,
+    etag: ETag,
+    /// Everything up to here was handled; may be ahead of the lease's checkpoint while nothing happens.
+    position: Option<Position>,
+    claim: Option<Claim>,
+    running: bool,
+    retry_at: Duration,
+    saved_at: Duration,
+}
+
+/// What became of one batch.
+struct Done {
+    slot: Slot,
+    changes: usize,
+    lost: bool,
+    error: Option<HandlerError>,
+}
+
+impl Follower {
+    fn set_status(&self, partition: Partition, change: impl FnOnce(&mut PartitionStatus)) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        change(status.entry(partition).or_insert_with(|| PartitionStatus {
+            partition,
+            owner: None,
+            owner_epoch: 0,
+            since: None,
+            position: None,
+            behind: None,
+            last_progress: None,
+            failure: None,
+        }));
+    }
+
+    /// What this process knows of the processor.
+    pub(crate) fn status(&self, head: &Token) -> ProcessorStatus {
+        let head = head.of(self.core.backend.store.info().id);
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let partitions = status.values().map(|status| {
+            let end = head.and_then(|head| head.positions.get(&status.partition)).copied();
+            let behind = status.position.map(|position| Position::number(end).saturating_sub(position));
+            PartitionStatus { behind, ..status.clone() }
+        });
+        ProcessorStatus { name: self.name.to_string(), partitions: partitions.collect() }
+    }
+
+    /// Works until told to stop. Returns the reason if it cannot go on.
+    pub(crate) async fn run(self: Arc<Self>) -> Result<(), HandlerError> {
+        let (clock, store) = (self.core.clock.clone(), self.core.backend.store.clone());
+        let (mut stop, mut wake) = (self.stop.clone(), store.wake());
+        let mut held = self.held.lock().await;
+        let mut next_tick = Duration::ZERO;
+        let result = loop {
+            let now = clock.monotonic();
+            if now >= next_tick {
+                next_tick = now + self.times.acquire;
+                if let Err(error) = self.tend(&mut held).await {
+                    if error.class() == ErrorClass::Fatal {
+                        break Err(error);
+                    }
+                    tracing::warn!(processor = %self.name, %error, "cannot tend the leases, trying again");
+                }
+            }
+            match store.head().await {
+                Ok(head) => self.launch(&mut held, &head),
+                Err(error) => {
+                    let error = HandlerError::from(error);
+                    if error.class() == ErrorClass::Fatal {
+                        break Err(error);
+                    }
+                    tracing::warn!(processor = %self.name, %error, "cannot read the end of the log, trying again");
+                }
+            }
+            let retry = held.slots.values().filter(|slot| !slot.running && slot.retry_at > now);
+            let next = retry.map(|slot| slot.retry_at).chain([next_tick, now + self.poll_interval]).min();
+            let pause = next.unwrap_or(next_tick).saturating_sub(now);
+            let done = tokio::select! {
+                biased;
+                _ = stop.changed() => break Ok(()),
+                Some(done) = held.tasks.join_next(), if !held.tasks.is_empty() => Some(done),
+                () = wake.hint() => None,
+                () = clock.sleep(pause) => None,
+            };
+            if let Some(Ok((partition, done))) = done
+                && let Step::ProcessorFailed { error, .. } = self.finish(&mut held, partition, done)
+                && error.class() == ErrorClass::Fatal
+            {
+                break Err(error);
+            }
+        };
+        while let Some(done) = held.tasks.join_next().await {
+            if let Ok((partition, done)) = done {
+                self.finish(&mut held, partition, done);
+            }
+        }
+        self.release(&mut held).await;
+        result
+    }
+
+    /// Deals with one batch of every partition that is behind; for engines that a test drives.
+    pub(crate) async fn step(self: &Arc<Self>) -> Result<Vec<Step>, HandlerError> {
+        let mut held = self.held.lock().await;
+        self.tend(&mut held).await?;
+        let head = self.core.backend.store.head().await?;
+        self.launch(&mut held, &head);
+        let mut steps = Vec::new();
+        while let Some(done) = held.tasks.join_next().await {
+            if let Ok((partition, done)) = done {
+                steps.push(self.finish(&mut held, partition, done));
+            }
+        }
+        Ok(steps)
+    }
+
+    /// Makes leases that are missing, lets go of those that were lost, takes those that nobody alive holds.
+    async fn tend(&self, held: &mut Held) -> Result<(), HandlerError> {
+        if !self.instance.is_alive(self.times.expire).await {
+            // Others may count this process as dead; it must not take anything before they see it alive.
+            self.instance.beat().await?;
+        }
+        let info = self.core.backend.store.info();
+        let prefix = format!("{}/", self.name);
+        let space = key(&self.name, Partition(0))?.space;
+        let found = self.cells.list(&space, Some(&prefix), usize::from(info.partitions)).await?;
+        let mut leases: BTreeMap<String, _> =
+            found.into_iter().map(|cell| (cell.key.key.clone(), cell)).collect();
+        for partition in Partition::all(info.partitions) {
+            let key = key(&self.name, partition)?;
+            let (lease, etag) = match leases.remove(&key.key) {
+                Some(cell) => (Lease::read(&cell)?, cell.etag),
+                None => {
+                    let start = self.start.position(&*self.core.backend.store, partition).await?;
+                    let lease = Lease::fresh(info.epoch, start);
+                    match self.cells.write(CellWrite::new(key, Expect::Absent, Json::encode(&lease)?)).await {
+                        Ok(etag) => (lease, etag),
+                        // Another instance was quicker; its lease is seen at the next look.
+                        Err(CellError::Conflict { .. }) => continue,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            };
+            self.tend_one(held, partition, lease, etag).await?;
+        }
+        Ok(())
+    }
+
+    async fn tend_one(
+        &self,
+        held: &mut Held,
+        partition: Partition,
+        lease: Lease,
+        etag: ETag,
+    ) -> Result<(), HandlerError> {
+        let mine = lease.owner.as_deref() == Some(&*self.instance.incarnation);
+        if let Some(slot) = held.slots.get(&partition) {
+            if mine && slot.lease.owner_epoch == lease.owner_epoch {
+                return Ok(());
+            }
+            tracing::info!(processor = %self.name, %partition, "lease lost");
+            held.slots.remove(&partition);
+        }
+        let free = match lease.owner.as_deref() {
+            None => true,
+            Some(_) if mine => true,
+            Some(owner) => {
+                self.observer.is_dead(&*self.cells, &*self.core.clock, owner, self.times.expire).await?
+            }
+        };
+        self.set_status(partition, |status| {
+            status.owner.clone_from(&lease.owner);
+            status.owner_epoch = lease.owner_epoch;
+            status.since = lease.since;
+        });
+        if free && !*self.stop.borrow() { self.acquire(held, partition, lease, etag).await } else { Ok(()) }
+    }
+
+    async fn acquire(
+        &self,
+        held: &mut Held,
+        partition: Partition,
+        mut lease: Lease,
+        etag: ETag,
+    ) -> Result<(), HandlerError> {
+        lease.owner = Some(self.instance.incarnation.clone());
+        lease.owner_epoch += 1;
+        lease.since = Some(self.core.now());
+        let write = CellWrite::new(key(&self.name, partition)?, Expect::ETag(etag), Json::encode(&lease)?);
+        let etag = match self.cells.write(write).await {
+            Ok(etag) => etag,
+            Err(CellError::Conflict { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let claim = match &self.sink {
+            Sink::Handler(_) => None,
+            Sink::View(view) => match view.claim(&self.core, partition).await {
+                Ok(claim) => Some(claim),
+                Err(NotApplied::Fenced) => return Ok(()),
+                Err(NotApplied::Failed(error)) => {
+                    self.record_failure(partition, 1, None, &error);
+                    return Err(error);
+                }
+            },
+        };
+        let position = claim.map_or(lease.position(), |claim| claim.position);
+        tracing::debug!(processor = %self.name, %partition, epoch = lease.owner_epoch, "lease acquired");
+        self.set_status(partition, |status| {
+            status.owner.clone_from(&lease.owner);
+            status.owner_epoch = lease.owner_epoch;
+            status.since = lease.since;
+            status.position = Some(Position::number(position));
+        });
+        let (zero, running) = (Duration::ZERO, false);
+        held.slots.insert(
+            partition,
+            Slot { lease, etag, position, claim, running, retry_at: zero, saved_at: zero },
+        );
+        Ok(())
+    }
+
+    /// Starts a batch for every held partition that is behind and not at work.
+    fn launch(self: &Arc<Self>, held: &mut Held, head: &Token) {
+        let Some(head) = head.of(self.core.backend.store.info().id) else { return };
+        let now = self.core.clock.monotonic();
+        for (partition, slot) in &mut held.slots {
+            let end = head.positions.get(partition).copied();
+            if slot.running || slot.retry_at > now || end <= slot.position {
+                continue;
+            }
+            slot.running = true;
+            let (follower, slot, partition) = (self.clone(), slot.clone(), *partition);
+            held.tasks.spawn(async move {
+                let batch = guard_async(follower.batch(partition, slot, Position::number(end))).await;
+                (partition, batch.and_then(|done| done))
+            });
+        }
+    }
+
+    /// Reads one page and deals with it.
+    async fn batch(&self, partition: Partition, mut slot: Slot, end: u64) -> Result<Done, HandlerError> {
+        let store = &self.core.backend.store;
+        let request =
+            ChangeRequest::new(partition, slot.position, self.max_items).containers(self.containers.clone());
+        let page = store.changes(&request).await?;
+        let changes = page.changes.len();
+        let scanned = page.scanned;
+        let (mut lost, mut error) = (false, None);
+        match &self.sink {
+            Sink::View(view) => {
+                let Some(claim) = slot.claim else {
+                    return Err(HandlerError::transient("the view has no claim"));
+                };
+                match view.apply(&self.core, partition, claim, &page).await {
+                    Ok(claim) => (slot.claim, slot.position) = (Some(claim), claim.position),
+                    Err(NotApplied::Fenced) => lost = true,
+                    Err(NotApplied::Failed(failed)) => error = Some(failed),
+                }
+            }
+            Sink::Handler(_) if changes == 0 => slot.position = scanned.max(slot.position),
+            Sink::Handler(handler) => {
+                let context = self.context(partition, &slot, scanned, end);
+                let done = context.done.clone();
+                failpoint::hit("processor.read");
+                let handled = guard_async(handler(context.clone(), Changes(page.changes.into()))).await;
+                failpoint::hit("processor.handled");
+                match handled.and_then(|result| result) {
+                    Ok(()) => slot.position = scanned.max(slot.position),
+                    Err(failed) => {
+                        drop(done);
+                        slot.position = context.done().max(slot.position);
+                        error = Some(failed);
+                    }
+                }
+            }
+        }
+        if let Some(error) = &error {
+            slot.lease.attempt += 1;
+            slot.lease.last_failure = Some(error.to_string());
+        } else if !lost {
+            slot.lease.attempt = 0;
+            slot.lease.last_failure = None;
+        }
+        if !lost {
+            lost = !self.save(partition, &mut slot, changes > 0).await?;
+        }
+        Ok(Done { slot, changes, lost, error })
+    }
+
+    fn context(
+        &self,
+        partition: Partition,
+        slot: &Slot,
+        scanned: Option<Position>,
+        end: u64,
+    ) -> BatchContext {
+        let info = self.core.backend.store.info();
+        BatchContext {
+            processor: self.name.clone(),
+            instance: self.instance.incarnation.as_str().into(),
+            partition,
+            owner_epoch: slot.lease.owner_epoch,
+            attempt: slot.lease.attempt,
+            behind: end.saturating_sub(Position::number(scanned)),
+            token: scanned.map(|position| info.token(partition, position)).unwrap_or_default(),
+            done: Arc::default(),
+            stop: self.stop.clone(),
+        }
+    }
+
+    /// Writes what has changed in the lease; false if it was lost. A checkpoint that moved although nothing was
+    /// handled is written at most once per renewal.
+    async fn save(&self, partition: Partition, slot: &mut Slot, handled: bool) -> Result<bool, HandlerError> {
+        let is_view = slot.claim.is_some();
+        let now = self.core.clock.monotonic();
+        let moved = !is_view && slot.position != slot.lease.position();
+        let due = handled || now.saturating_sub(slot.saved_at) >= self.times.renew;
+        let failing = slot.lease.attempt > 0;
+        // A view's progress is in its own row; its lease is only written to tell of failures.
+        if !(moved && due) && !failing {
+            return Ok(true);
+        }
+        if !is_view {
+            slot.lease.checkpoint = slot.position;
+        }
+        let value = Json::encode(&slot.lease)?;
+        match self
+            .cells
+            .write(CellWrite::new(key(&self.name, partition)?, Expect::ETag(slot.etag), value))
+            .await
+        {
+            Ok(etag) => (slot.etag, slot.saved_at) = (etag, now),
+            Err(CellError::Conflict { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(true)
+    }
+
+    fn record_failure(
+        &self,
+        partition: Partition,
+        attempt: u32,
+        position: Option<Position>,
+        error: &HandlerError,
+    ) {
+        let at = self.core.now();
+        let position = position.map(Position::get);
+        let failure = Failure { at, attempt, position, error: error.to_string() };
+        self.set_status(partition, |status| status.failure = Some(failure));
+        metrics::counter!("highwater_processor_failures_total", "processor" => self.name.to_string())
+            .increment(1);
+        tracing::warn!(processor = %self.name, %partition, attempt, position, %error, "batch failed, trying again");
+    }
+
+    fn finish(&self, held: &mut Held, partition: Partition, done: Result<Done, HandlerError>) -> Step {
+        let processor = self.name.to_string();
+        let Some(slot) = held.slots.get_mut(&partition) else {
+            return Step::Processed { processor, partition, changes: 0 };
+        };
+        let (changes, error) = match done {
+            Ok(Done { slot: after, changes, lost, error }) => {
+                let progress = after.position != slot.position;
+                *slot = Slot { running: false, ..after };
+                if progress {
+                    let (at, position) = (self.core.now(), Position::number(slot.position));
+                    self.set_status(partition, |status| {
+                        (status.last_progress, status.position) = (Some(at), Some(position));
+                        if error.is_none() {
+                            status.failure = None;
+                        }
+                    });
+                }
+                if lost {
+                    tracing::info!(processor = %self.name, %partition, "lease lost");
+                    held.slots.remove(&partition);
+                    return Step::Processed { processor, partition, changes: 0 };
+                }
+                (changes, error)
+            }
+            Err(error) => {
+                slot.running = false;
+                slot.lease.attempt += 1;
+                (0, Some(error))
+            }
+        };
+        metrics::counter!("highwater_processor_changes_total", "processor" => processor.clone())
+            .increment(changes as u64);
+        let Some(error) = error else { return Step::Processed { processor, partition, changes } };
+        let attempt = slot.lease.attempt;
+        slot.retry_at = self.core.clock.monotonic() + back_off(attempt, PAUSE.0, PAUSE.1);
+        let next = Position::new(Position::number(slot.position) + 1);
+        self.record_failure(partition, attempt, next, &error);
+        Step::ProcessorFailed { processor, partition, error }
+    }
+
+    /// Gives every partition back, so that others need not wait.
+    async fn release(&self, held: &mut Held) {
+        for (partition, mut slot) in std::mem::take(&mut held.slots) {
+            slot.lease.owner = None;
+            if slot.claim.is_none() {
+                slot.lease.checkpoint = slot.position;
+            }
+            let written = async {
+                let write = CellWrite::new(
+                    key(&self.name, partition)?,
+                    Expect::ETag(slot.etag),
+                    Json::encode(&slot.lease)?,
+                );
+                self.cells.write(write).await?;
+                Ok::<_, HandlerError>(())
+            };
+            if let Err(error) = written.await {
+                tracing::debug!(processor = %self.name, %partition, %error, "lease not given back");
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+use highwater_core::{CommitError, EngineError, FeedError, ReadError, ViewWriteError};
+use std::error::Error;
+use std::fmt;
+
+use crate::schema::DecodeError;
+
+/// What a failure means for the work that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorClass {
+    /// It may go better next time: tried again after a pause that grows.
+    Transient,
+    /// It will never go better: a message is parked at once.
+    Permanent,
+    /// A newer program is needed: the work waits for it, and is never parked.
+    Newer,
+    /// Going on would do harm (corruption, a full disk, a lost store): nothing is acknowledged and the role stops.
+    Fatal,
+}
+
+/// A failure of a handler, with what it means.
+///
+/// Any error converts with `?` and counts as transient; use the constructors to say otherwise.
+#[derive(Debug, Clone)]
+pub struct HandlerError {
+    class: ErrorClass,
+    message: String,
+}
+
+impl HandlerError {
+    /// A failure that may pass.
+    pub fn transient(message: impl fmt::Display) -> Self {
+        Self::new(ErrorClass::Transient, message)
+    }
+
+    /// A failure that will not pass.
+    pub fn permanent(message: impl fmt::Display) -> Self {
+        Self::new(ErrorClass::Permanent, message)
+    }
+
+    /// A failure after which nothing should go on.
+    pub fn fatal(message: impl fmt::Display) -> Self {
+        Self::new(ErrorClass::Fatal, message)
+    }
+
+    pub(crate) fn new(class: ErrorClass, message: impl fmt::Display) -> Self {
+        Self { class, message: message.to_string() }
+    }
+
+    fn with_causes(class: ErrorClass, error: &(dyn Error + 'static)) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self { class, message }
+    }
+
+    /// What it means.
+    pub fn class(&self) -> ErrorClass {
+        self.class
+    }
+}
+
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+fn class_of(error: &EngineError) -> ErrorClass {
+    if error.kind().is_fatal() { ErrorClass::Fatal } else { ErrorClass::Transient }
+}
+
+/// Finds the class in the error or in what caused it, so that `?` keeps the meaning of our own errors.
+fn classify(error: &(dyn Error + 'static)) -> ErrorClass {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(engine) = error.downcast_ref::<EngineError>() {
+            return class_of(engine);
+        }
+        let wrapped = match (
+            error.downcast_ref::<CommitError>(),
+            error.downcast_ref::<ReadError>(),
+            error.downcast_ref::<FeedError>(),
+            error.downcast_ref::<ViewWriteError>(),
+            error.downcast_ref::<DecodeError>(),
+        ) {
+            (Some(CommitError::Engine(engine)), ..)
+            | (_, Some(ReadError::Engine(engine)), ..)
+            | (_, _, Some(FeedError::Engine(engine)), ..)
+            | (_, _, _, Some(ViewWriteError::Engine(engine)), _) => Some(class_of(engine)),
+            (Some(CommitError::Conflict { .. } | CommitError::NotFound { .. }), ..) => {
+                Some(ErrorClass::Transient)
+            }
+            (Some(_), ..) | (_, _, _, Some(ViewWriteError::TooLarge { .. }), _) => {
+                Some(ErrorClass::Permanent)
+            }
+            (.., Some(DecodeError::Newer { .. })) => Some(ErrorClass::Newer),
+            (.., Some(_)) => Some(ErrorClass::Permanent),
+            _ => None,
+        };
+        if let Some(class) = wrapped {
+            return class;
+        }
+        next = error.source();
+    }
+    ErrorClass::Transient
+}
+
+impl<E: Error + 'static> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        Self::with_causes(classify(&error), &error)
+    }
+}

@@ -1,0 +1,142 @@
+use crate::core::Patience;
+use crate::engine::Engine;
+use crate::send::Pending;
+use highwater_core::{
+    CommandId, EngineError, FailureKind, GetError, MessageId, Name, PartitionKey, ReadError, Token, Verdict,
+};
+use std::pin::Pin;
+use std::time::Duration;
+
+/// What has become of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Not decided yet.
+    Pending,
+    /// Carried out.
+    Accepted {
+        /// Reached by whoever has seen it.
+        token: Token,
+    },
+    /// Refused, for good.
+    Rejected {
+        /// Why, for people.
+        reason: String,
+        /// Reached by whoever has seen the refusal.
+        token: Token,
+    },
+    /// Set aside because it could not be decided; somebody has to look at it.
+    Parked {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    pub(crate) fn of(verdict: Option<Verdict>, token: Token) -> Self {
+        match verdict {
+            Some(Verdict::Rejected { reason }) => Self::Rejected { reason, token },
+            Some(Verdict::Accepted) | None => Self::Accepted { token },
+        }
+    }
+
+    /// The token of a decided command.
+    pub fn token(&self) -> Option<&Token> {
+        match self {
+            Self::Accepted { token } | Self::Rejected { token, .. } => Some(token),
+            Self::Pending | Self::Parked { .. } => None,
+        }
+    }
+}
+
+/// Why an outcome could not be told.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutcomeError {
+    /// No command with this id was sent.
+    #[error("no command {id} was sent to this store")]
+    Unknown {
+        /// The id.
+        id: CommandId,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl From<ReadError> for OutcomeError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Engine(error) => Self::Engine(error),
+            other => Self::Engine(EngineError::new(FailureKind::Other, other.to_string())),
+        }
+    }
+}
+
+impl From<GetError> for OutcomeError {
+    fn from(error: GetError) -> Self {
+        match error {
+            GetError::Engine(error) => Self::Engine(error),
+            other => Self::Engine(EngineError::new(FailureKind::Other, other.to_string())),
+        }
+    }
+}
+
+/// Asks what has become of a command; await it.
+#[must_use = "nothing is asked until this is awaited"]
+#[derive(Debug)]
+pub struct OutcomeRequest<'a> {
+    engine: &'a Engine,
+    id: CommandId,
+    limit: Duration,
+}
+
+impl<'a> OutcomeRequest<'a> {
+    pub(crate) fn new(engine: &'a Engine, id: CommandId) -> Self {
+        Self { engine, id, limit: Duration::ZERO }
+    }
+
+    /// Waits until the command is decided or parked, at most this long; then the answer may still be
+    /// [`Outcome::Pending`]. An engine that a test drives does not wait.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    async fn ask(self) -> Result<Outcome, OutcomeError> {
+        let core = self.engine.core();
+        let wakes = vec![core.backend.store.wake(), core.backend.queue.wake()];
+        let mut patience = Patience::new(core, self.limit, wakes);
+        let cell = core.backend.cells.read(&Pending::cell(self.id)?).await?;
+        let Some(cell) = cell else { return Err(OutcomeError::Unknown { id: self.id }) };
+        let damaged = |error: &dyn std::fmt::Display| {
+            let message = format!("the record of command {} cannot be read: {error}", self.id);
+            EngineError::new(FailureKind::Corrupt, message)
+        };
+        let pending: Pending = cell.value.decode().map_err(|error| damaged(&error))?;
+        let key = PartitionKey::new(&pending.partition_key).map_err(|error| damaged(&error))?;
+        let queue = Name::new(&pending.queue).map_err(|error| damaged(&error))?;
+        loop {
+            // The log's word comes first: a message may be parked although its command was decided.
+            if let Some(decided) = core.backend.store.decided(&key, self.id).await? {
+                return Ok(Outcome::of(Some(decided.mark.verdict), decided.token));
+            }
+            let message = MessageId(self.id.0);
+            if let Some(parked) = core.backend.queue.parked_message(&queue, message).await? {
+                return Ok(Outcome::Parked { reason: parked.parking.reason });
+            }
+            if !patience.again().await {
+                return Ok(Outcome::Pending);
+            }
+        }
+    }
+}
+
+impl<'a> IntoFuture for OutcomeRequest<'a> {
+    type Output = Result<Outcome, OutcomeError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.ask())
+    }
+}

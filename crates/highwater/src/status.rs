@@ -1,0 +1,88 @@
+use highwater_core::{Partition, Timestamp, Token};
+use serde::Serialize;
+
+/// What an engine is doing, for people and for monitoring.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Status {
+    /// This process.
+    pub instance: String,
+    /// The end of the log.
+    pub head: Token,
+    /// The command queue and the worker of this process.
+    pub worker: WorkerStatus,
+    /// The processors that run in this process: views, subscribers and others.
+    pub processors: Vec<ProcessorStatus>,
+}
+
+/// The command queue and the worker of this process.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct WorkerStatus {
+    /// The queue.
+    pub queue: String,
+    /// Whether this process takes commands.
+    pub running: bool,
+    /// Commands waiting.
+    pub visible: u64,
+    /// Commands taken by some worker.
+    pub in_flight: u64,
+    /// Commands whose time has not come.
+    pub delayed: u64,
+    /// Commands in the poison queue.
+    pub parked: u64,
+    /// Since when the longest waiting command has been waiting.
+    pub oldest_waiting: Option<Timestamp>,
+    /// Commands that this process decides at this moment.
+    pub deciding: usize,
+    /// Commands that this process has decided since it started.
+    pub decided: u64,
+    /// Attempts that failed or were parked since this process started.
+    pub failed: u64,
+}
+
+/// A processor of this process.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct ProcessorStatus {
+    /// Its name.
+    pub name: String,
+    /// All partitions of the store. One that this process does not own says who does.
+    pub partitions: Vec<PartitionStatus>,
+}
+
+/// One partition of a processor.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct PartitionStatus {
+    /// The partition.
+    pub partition: Partition,
+    /// Who works on it; nobody, if none.
+    pub owner: Option<String>,
+    /// How often it has changed hands.
+    pub owner_epoch: u64,
+    /// Since when its owner has it.
+    pub since: Option<Timestamp>,
+    /// Up to where it is handled, 0 for nothing; known for partitions of this process only.
+    pub position: Option<u64>,
+    /// How many positions it is behind the end of the log.
+    pub behind: Option<u64>,
+    /// When it last moved.
+    pub last_progress: Option<Timestamp>,
+    /// What went wrong since then.
+    pub failure: Option<Failure>,
+}
+
+/// A failure that keeps a partition from moving.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Failure {
+    /// When it last happened.
+    pub at: Timestamp,
+    /// How often in a row.
+    pub attempt: u32,
+    /// The position of the first change of the batch.
+    pub position: Option<u64>,
+    /// What went wrong.
+    pub error: String,
+}

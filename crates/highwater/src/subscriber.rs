@@ -1,0 +1,73 @@
+use crate::aggregate::Aggregate;
+use crate::feed::Start;
+use crate::handler::HandlerError;
+use crate::processor::{BatchContext, Changes, Processor};
+use crate::recorded::{Recorded, recorded};
+use std::sync::Arc;
+
+/// A handler with effects outside the store: mail, a call, a printout. It is called for each event of one
+/// aggregate, in order per key, at least once: an effect that must not happen twice needs the event's id.
+///
+/// ```
+/// # use highwater::{Aggregate, Context, Decision};
+/// # #[derive(serde::Serialize, serde::Deserialize)] pub enum Never {}
+/// # #[derive(serde::Serialize, serde::Deserialize)] pub enum AccountEvent { Deposited { cents: u64 } }
+/// # #[derive(Default, serde::Serialize, serde::Deserialize)] pub struct Account;
+/// # impl Aggregate for Account {
+/// #     const CONTAINER: &'static str = "accounts";
+/// #     type Command = Never; type Event = AccountEvent; type Settings = ();
+/// #     fn decide(&self, never: Never, _: &Context<Self>) -> Decision<Self> { match never {} }
+/// #     fn apply(&mut self, _: &AccountEvent) {}
+/// # }
+/// use highwater::{HandlerError, Subscriber};
+///
+/// let printer = Subscriber::named("printer").on::<Account, _, _, _>(async |event| {
+///     println!("{}: {}", event.id, event.at);
+///     Ok::<(), HandlerError>(())
+/// });
+/// ```
+#[doc(alias("reactor", "policy", "event handler"))]
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    processor: Processor,
+}
+
+impl Subscriber {
+    /// A subscriber of this name, which begins at the beginning.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { processor: Processor::named(name) }
+    }
+
+    /// Begins here instead; stored when the subscriber first runs and without effect afterwards.
+    pub fn start(mut self, start: Start) -> Self {
+        self.processor = self.processor.start(start);
+        self
+    }
+
+    /// Sets what is done with each event of aggregate `A`. An error has it tried again, after a pause that grows;
+    /// later events of its partition wait behind it.
+    pub fn on<A, F, W, E>(self, handler: F) -> Processor
+    where
+        A: Aggregate,
+        F: Fn(Recorded<A::Event>) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.processor.containers([A::CONTAINER]).handler(move |context: BatchContext, changes: Changes| {
+            let handler = handler.clone();
+            async move {
+                for (index, change) in changes.iter().enumerate() {
+                    for event in recorded::<A>(change)? {
+                        handler(event).await.map_err(Into::into)?;
+                    }
+                    let next = changes.get(index + 1);
+                    if next.is_none_or(|next| next.position > change.commit_end()) {
+                        context.checkpoint(change);
+                    }
+                }
+                Ok::<(), HandlerError>(())
+            }
+        })
+    }
+}

@@ -1,0 +1,218 @@
+use crate::core::Patience;
+use crate::engine::Engine;
+use crate::schema::{DecodeError, read_body};
+use crate::view::View;
+use highwater_core::{
+    EngineError, FailureKind, InvalidName, Name, Position, ReadError, StoreId, StoreInfo, Token, ViewName,
+    ViewReached,
+};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// Reads the documents of a view.
+#[derive(Debug)]
+pub struct ViewReader<'a, V: View> {
+    engine: &'a Engine,
+    view: PhantomData<V>,
+}
+
+/// How an answer relates to what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Freshness {
+    /// The view had reached the token at once; or no token was given.
+    Fresh,
+    /// The view reached the token after this time.
+    Waited(Duration),
+    /// The view has not reached the token within the limit; the document may be old.
+    Stale {
+        /// How many positions were missing, over all partitions.
+        behind: u64,
+    },
+    /// The token was given in another epoch of the store: it cannot be compared.
+    Diverged,
+}
+
+/// A document as a view holds it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Answer<D> {
+    /// The document; `None` if there is none under the key.
+    pub document: Option<D>,
+    /// Whether it is as new as was asked for.
+    pub freshness: Freshness,
+    /// What the view had reached when the document was read.
+    pub token: Token,
+}
+
+impl<D> Answer<D> {
+    /// True when the answer contains everything that the token asked for.
+    pub fn is_fresh(&self) -> bool {
+        matches!(self.freshness, Freshness::Fresh | Freshness::Waited(_))
+    }
+}
+
+/// Why a view could not be read.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ViewReadError {
+    /// The view's name is not a name.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// The token asks for a store that the view does not follow.
+    #[error("the token is of store {found}, the view follows store {follows}")]
+    OtherStore {
+        /// The store in the token.
+        found: StoreId,
+        /// The store that the view follows.
+        follows: StoreId,
+    },
+    /// The document cannot be read.
+    #[error("document {key}: {source}")]
+    Document {
+        /// Its key.
+        key: String,
+        /// Why.
+        source: DecodeError,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl From<ReadError> for ViewReadError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Engine(error) => Self::Engine(error),
+            other => Self::Engine(EngineError::new(FailureKind::Other, other.to_string())),
+        }
+    }
+}
+
+impl<'a, V: View> ViewReader<'a, V> {
+    pub(crate) fn new(engine: &'a Engine) -> Self {
+        Self { engine, view: PhantomData }
+    }
+
+    /// Reads one document; await it.
+    pub fn get(&self, key: impl Into<String>) -> GetDocument<'a, V> {
+        let (token, limit) = (Token::default(), Duration::ZERO);
+        GetDocument { engine: self.engine, key: key.into(), token, limit, view: PhantomData }
+    }
+
+    /// Reads documents with their keys, in the order of the keys, after `after` if given, at most `max`.
+    ///
+    /// # Errors
+    /// [`ViewReadError`].
+    pub async fn list(
+        &self,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<Vec<(String, V::Document)>, ViewReadError> {
+        let found = self.engine.backend().views.list(&name::<V>()?, after, max).await?;
+        let mut documents = Vec::with_capacity(found.len());
+        for document in found {
+            let Some(body) = document.body else { continue };
+            documents.push((document.key.clone(), read::<V>(&document.key, &body)?));
+        }
+        Ok(documents)
+    }
+}
+
+fn name<V: View>() -> Result<ViewName, InvalidName> {
+    Ok(ViewName { name: Name::new(V::NAME)?, generation: V::GENERATION })
+}
+
+fn read<V: View>(key: &str, body: &highwater_core::Body) -> Result<V::Document, ViewReadError> {
+    read_body(body, V::SCHEMA, V::upcast)
+        .map_err(|source| ViewReadError::Document { key: key.into(), source })
+}
+
+/// Asks for one document; await it.
+#[must_use = "nothing is read until this is awaited"]
+#[derive(Debug)]
+pub struct GetDocument<'a, V: View> {
+    engine: &'a Engine,
+    key: String,
+    token: Token,
+    limit: Duration,
+    view: PhantomData<V>,
+}
+
+impl<'a, V: View> GetDocument<'a, V> {
+    /// Asks for a document that is at least as new as this token; the answer says whether it is.
+    pub fn at_least(mut self, token: &Token) -> Self {
+        self.token.merge(token);
+        self
+    }
+
+    /// Waits for the view to reach the token, at most this long. An engine that a test drives does not wait.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    async fn read(self) -> Result<Answer<V::Document>, ViewReadError> {
+        let core = self.engine.core();
+        let (views, info) = (&core.backend.views, core.backend.store.info());
+        if let Some((found, _)) = self.token.stores().find(|(store, _)| *store != info.id) {
+            return Err(ViewReadError::OtherStore { found, follows: info.id });
+        }
+        let view = name::<V>()?;
+        let began = core.clock.monotonic();
+        let mut patience = Patience::new(core, self.limit, vec![views.wake()]);
+        let mut waited = false;
+        loop {
+            let (document, reached) = views.document(&view, info.id, &self.key).await?;
+            let freshness = match gap(&self.token, &info, reached.as_ref()) {
+                Gap::Diverged => Freshness::Diverged,
+                Gap::Behind(0) if waited => Freshness::Waited(core.clock.monotonic().saturating_sub(began)),
+                Gap::Behind(0) => Freshness::Fresh,
+                Gap::Behind(_) if patience.again().await => {
+                    waited = true;
+                    continue;
+                }
+                Gap::Behind(behind) => Freshness::Stale { behind },
+            };
+            let body = document.and_then(|document| document.body);
+            let document = body.map(|body| read::<V>(&self.key, &body)).transpose()?;
+            return Ok(Answer { document, freshness, token: token_of(&info, reached.as_ref()) });
+        }
+    }
+}
+
+enum Gap {
+    Behind(u64),
+    Diverged,
+}
+
+/// How many positions a view lacks to have reached a token.
+fn gap(token: &Token, info: &StoreInfo, reached: Option<&ViewReached>) -> Gap {
+    let Some(wanted) = token.of(info.id) else { return Gap::Behind(0) };
+    if wanted.epoch != info.epoch || reached.is_some_and(|reached| reached.epoch != wanted.epoch) {
+        return Gap::Diverged;
+    }
+    let missing = wanted.positions.iter().map(|(partition, position)| {
+        let has = reached.and_then(|reached| reached.positions.get(partition).copied());
+        position.get().saturating_sub(Position::number(has))
+    });
+    Gap::Behind(missing.sum())
+}
+
+fn token_of(info: &StoreInfo, reached: Option<&ViewReached>) -> Token {
+    let mut token = Token::default();
+    for (partition, position) in reached.into_iter().flat_map(|reached| &reached.positions) {
+        token.raise(info.id, info.epoch, *partition, *position);
+    }
+    token
+}
+
+impl<'a, V: View> IntoFuture for GetDocument<'a, V> {
+    type Output = Result<Answer<V::Document>, ViewReadError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.read())
+    }
+}

@@ -1,0 +1,317 @@
+//! Takes commands from the queue, has them decided and removes them: in that order.
+
+use crate::core::{Core, back_off};
+use crate::decide::RawCommand;
+use crate::handler::{ErrorClass, HandlerError};
+use crate::send::from_message;
+use crate::settle::Step;
+use highwater_core::{
+    Delivery, GetError, Message, Parking, Receipt, ReceiptError, Update, Verdict, failpoint,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How a worker behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerOptions {
+    /// How many commands are decided at a time; 64 by default. Raise it when the store is far away, lower it to
+    /// spare a small machine.
+    pub concurrency: usize,
+    /// How long a command is invisible to other workers once taken; 30 s by default, renewed at half time. Lower
+    /// it to hand the work of a crashed worker over sooner, raise it if renewing fails under load.
+    pub visibility: Duration,
+    /// How often a command may be taken before it is parked; 10 by default.
+    pub dequeue_limit: u32,
+    /// When a decision that does not end is given up, to be tried again; 5 min by default.
+    pub hard_limit: Duration,
+    /// The pause after a first failure; doubled with every further one. 1 s by default.
+    pub first_pause: Duration,
+    /// The longest pause after a failure; 5 min by default.
+    pub longest_pause: Duration,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            visibility: Duration::from_secs(30),
+            dequeue_limit: 10,
+            hard_limit: Duration::from_secs(300),
+            first_pause: Duration::from_secs(1),
+            longest_pause: Duration::from_secs(300),
+        }
+    }
+}
+
+impl WorkerOptions {
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.concurrency == 0 {
+            faults.push("worker concurrency must be at least 1".into());
+        }
+        if self.dequeue_limit == 0 {
+            faults.push("worker dequeue limit must be at least 1".into());
+        }
+        if self.visibility < Duration::from_secs(1) || self.visibility > Duration::from_secs(7 * 86_400) {
+            faults.push("worker visibility must be 1 s to 7 days".into());
+        }
+        faults
+    }
+}
+
+/// How long a command of a newer program waits for that program.
+const NEWER_PAUSE: Duration = Duration::from_secs(60);
+
+/// The pause between two looks at an empty queue grows from the first to the second.
+const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+pub(crate) struct Worker {
+    core: Arc<Core>,
+    name: String,
+    pub(crate) running: AtomicUsize,
+    pub(crate) decided: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+impl Worker {
+    pub(crate) fn new(core: Arc<Core>, name: String) -> Self {
+        Self { core, name, running: 0.into(), decided: 0.into(), failed: 0.into() }
+    }
+
+    async fn take(&self, free: usize) -> Result<Vec<Delivery>, GetError> {
+        let most = self.core.backend.store.limits().messages_per_get;
+        let visibility = self.core.worker.visibility;
+        self.core.backend.queue.get(&self.core.queue, free.min(most), visibility).await
+    }
+
+    /// Works until told to stop; then finishes what runs. Returns the reason if it cannot go on.
+    pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) -> Result<(), HandlerError> {
+        let mut wake = self.core.backend.queue.wake();
+        let mut tasks: JoinSet<Step> = JoinSet::new();
+        let mut idle = IDLE.0;
+        let result = loop {
+            if *stop.borrow() {
+                break Ok(());
+            }
+            let free = self.core.worker.concurrency.saturating_sub(tasks.len());
+            let taken = if free == 0 { Ok(Vec::new()) } else { self.take(free).await };
+            match taken {
+                Ok(deliveries) if !deliveries.is_empty() => {
+                    idle = IDLE.0;
+                    for delivery in deliveries {
+                        let worker = self.clone();
+                        tasks.spawn(async move { worker.handle(delivery).await });
+                    }
+                }
+                Ok(_) if free == 0 => {}
+                Ok(_) => idle = (idle * 2).min(IDLE.1),
+                Err(error) => {
+                    let error = HandlerError::from(error);
+                    if error.class() == ErrorClass::Fatal {
+                        break Err(error);
+                    }
+                    tracing::warn!(queue = %self.core.queue, %error, "cannot take commands, trying again");
+                    idle = IDLE.1;
+                }
+            }
+            let full = tasks.len() >= self.core.worker.concurrency;
+            let mut done = tokio::select! {
+                biased;
+                Some(done) = tasks.join_next(), if !tasks.is_empty() => Some(done),
+                _ = stop.changed() => None,
+                () = wake.hint(), if !full => None,
+                () = self.core.clock.sleep(idle), if !full => None,
+            };
+            let mut fatal = None;
+            while let Some(finished) = done {
+                if let Ok(Step::Fatal { error }) = finished {
+                    fatal = Some(error);
+                }
+                done = tasks.try_join_next();
+            }
+            if let Some(error) = fatal {
+                break Err(error);
+            }
+        };
+        while tasks.join_next().await.is_some() {}
+        result
+    }
+
+    /// Handles one batch to its end; for engines that a test drives.
+    pub(crate) async fn step(self: &Arc<Self>) -> Result<Vec<Step>, HandlerError> {
+        let mut steps = Vec::new();
+        for delivery in self.take(usize::MAX).await? {
+            steps.push(self.handle(delivery).await);
+        }
+        Ok(steps)
+    }
+
+    async fn handle(&self, delivery: Delivery) -> Step {
+        self.running.fetch_add(1, Relaxed);
+        let started = self.core.clock.monotonic();
+        let step = self.handle_counted(delivery).await;
+        let seconds = self.core.clock.monotonic().saturating_sub(started).as_secs_f64();
+        self.running.fetch_sub(1, Relaxed);
+        let (outcome, counter) = match &step {
+            Step::Decided { verdict: Verdict::Accepted, .. } => ("accepted", &self.decided),
+            Step::Decided { .. } => ("rejected", &self.decided),
+            Step::Parked { .. } => ("parked", &self.failed),
+            _ => ("failed", &self.failed),
+        };
+        counter.fetch_add(1, Relaxed);
+        metrics::counter!("highwater_commands_total", "outcome" => outcome).increment(1);
+        metrics::histogram!("highwater_command_seconds").record(seconds);
+        step
+    }
+
+    async fn handle_counted(&self, delivery: Delivery) -> Step {
+        let Delivery { message, mut receipt } = delivery;
+        let command = from_message(&message.body);
+        match self.decide_while_renewing(&message, &command, &mut receipt).await {
+            None => Step::Lost { message: message.id },
+            Some(Ok((verdict, name))) => {
+                failpoint::hit("worker.committed");
+                self.remove(&message, &receipt).await;
+                failpoint::hit("worker.deleted");
+                Step::Decided { message: message.id, name, verdict }
+            }
+            Some(Err(error)) => self.failed(&message, &receipt, command.ok().as_ref(), error).await,
+        }
+    }
+
+    /// Decides, keeping the message invisible meanwhile. `None` if somebody else has taken it over.
+    async fn decide_while_renewing(
+        &self,
+        message: &Message,
+        command: &Result<RawCommand, String>,
+        receipt: &mut Receipt,
+    ) -> Option<Result<(Verdict, String), HandlerError>> {
+        let clock = &self.core.clock;
+        let mut work = std::pin::pin!(self.decide(message, command));
+        let mut limit = std::pin::pin!(clock.sleep(self.core.worker.hard_limit));
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut work => return Some(result),
+                () = &mut limit => {
+                    let text = format!("not decided after {:?}, given up for this time", self.core.worker.hard_limit);
+                    return Some(Err(HandlerError::transient(text)));
+                }
+                () = clock.sleep(self.core.worker.visibility / 2) => {
+                    let update = Update::visible_in(self.core.worker.visibility);
+                    match self.core.backend.queue.update(receipt, update).await {
+                        Ok(renewed) => *receipt = renewed,
+                        Err(ReceiptError::ReceiptMismatch { .. } | ReceiptError::MessageNotFound { .. }) => return None,
+                        Err(error) => tracing::warn!(message = %message.id, %error, "cannot renew, going on"),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn decide(
+        &self,
+        message: &Message,
+        command: &Result<RawCommand, String>,
+    ) -> Result<(Verdict, String), HandlerError> {
+        let undecodable = |why: &String| HandlerError::permanent(format!("cannot be decoded: {why}"));
+        let command = command.as_ref().map_err(undecodable)?;
+        let container = &command.key.container;
+        let decider = self.core.deciders.get(container);
+        let unknown = || HandlerError::permanent(format!("no aggregate `{container}` is known here"));
+        let decider = decider.ok_or_else(unknown)?;
+        if command.schema > decider.schema() {
+            let text = format!("schema {} of `{}` needs a newer program", command.schema, command.name);
+            return Err(HandlerError::new(ErrorClass::Newer, text));
+        }
+        let limit = self.core.worker.dequeue_limit;
+        if message.dequeue_count > limit {
+            // Whoever took it before did not live to say what happened.
+            return Err(HandlerError::permanent(format!("taken {limit} times and never finished")));
+        }
+        let committed = decider.decide(&self.core, command).await?;
+        Ok((committed.verdict.unwrap_or(Verdict::Accepted), command.name.clone()))
+    }
+
+    async fn remove(&self, message: &Message, receipt: &Receipt) {
+        match self.core.backend.queue.delete(receipt).await {
+            Ok(()) => {}
+            // Whoever has it finds the command decided and removes it.
+            Err(ReceiptError::ReceiptMismatch { .. } | ReceiptError::MessageNotFound { .. }) => {}
+            Err(error) => tracing::warn!(message = %message.id, %error, "cannot remove, it will come again"),
+        }
+    }
+
+    async fn failed(
+        &self,
+        message: &Message,
+        receipt: &Receipt,
+        command: Option<&RawCommand>,
+        error: HandlerError,
+    ) -> Step {
+        let options = &self.core.worker;
+        let exhausted = message.dequeue_count >= options.dequeue_limit;
+        let pause = match error.class() {
+            ErrorClass::Fatal => return Step::Fatal { error },
+            ErrorClass::Newer => NEWER_PAUSE,
+            ErrorClass::Permanent => {
+                return self.park(message, receipt, command, error.to_string(), error).await;
+            }
+            ErrorClass::Transient if exhausted => {
+                let reason = format!("failed {} times", message.dequeue_count);
+                return self.park(message, receipt, command, reason, error).await;
+            }
+            ErrorClass::Transient => {
+                back_off(message.dequeue_count, options.first_pause, options.longest_pause)
+            }
+        };
+        tracing::warn!(message = %message.id, count = message.dequeue_count, %error, ?pause, "command failed");
+        let update = Update::visible_in(pause).note(error.to_string());
+        if let Err(error) = self.core.backend.queue.update(receipt, update).await {
+            tracing::warn!(message = %message.id, %error, "cannot defer, it comes back by itself");
+        }
+        Step::Failed { message: message.id, error }
+    }
+
+    /// Moves a message to the poison queue, unless its command was decided after all.
+    async fn park(
+        &self,
+        message: &Message,
+        receipt: &Receipt,
+        command: Option<&RawCommand>,
+        reason: String,
+        error: HandlerError,
+    ) -> Step {
+        if let Some(command) = command {
+            let store = &self.core.backend.store;
+            match store.decided(&command.key.partition_key, command.id).await {
+                Ok(Some(decided)) if decided.mark.fingerprint == command.fingerprint() => {
+                    self.remove(message, receipt).await;
+                    let (name, verdict) = (command.name.clone(), decided.mark.verdict);
+                    return Step::Decided { message: message.id, name, verdict };
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(message = %message.id, %error, "cannot ask the log, not parking");
+                    return Step::Failed { message: message.id, error: error.into() };
+                }
+            }
+        }
+        tracing::warn!(message = %message.id, reason, %error, "parked");
+        let parking = Parking { reason: reason.clone(), error: error.to_string(), by: self.name.clone() };
+        match self.core.backend.queue.park(receipt, parking).await {
+            Ok(()) => Step::Parked { message: message.id, reason },
+            Err(ReceiptError::ReceiptMismatch { .. } | ReceiptError::MessageNotFound { .. }) => {
+                Step::Lost { message: message.id }
+            }
+            Err(error) => {
+                tracing::error!(message = %message.id, %error, "cannot park, it stays in its queue");
+                Step::Failed { message: message.id, error: HandlerError::from(error) }
+            }
+        }
+    }
+}
