@@ -1,2 +1,84 @@
-//! TBD
-fn main() {}
+//! How fast Highwater is on this machine, and how fast the machine could be: beside every number stands what
+//! the same rows cost in a program of plain rusqlite (the *floor*), measured in the same run.
+//!
+//! `cargo run --release -p benches -- commits|feed|all [--dir FOLDER] [--seconds N] [--rounds N]`
+
+mod commits;
+mod disk;
+mod feed;
+mod floor;
+mod recorder;
+mod workload;
+
+use clap::{Parser, ValueEnum};
+use std::{error::Error, path::PathBuf, process::ExitCode};
+
+/// What can go wrong in a bench ends it.
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+#[derive(Parser)]
+#[command(about = "Measures Highwater beside plain SQLite, on this disk")]
+struct Arguments {
+    /// What to measure.
+    #[arg(value_enum, default_value = "all")]
+    bench: Bench,
+    /// The folder for the data; must not be in memory. Default: a fresh folder under `target`.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// How long each measurement of commits runs.
+    #[arg(long, default_value_t = 3)]
+    seconds: u64,
+    /// How often each measurement is repeated; the median counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// How many commits are in flight.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 256, 1024])]
+    in_flight: Vec<usize>,
+    /// How many changes the feed has.
+    #[arg(long, default_value_t = 400_000)]
+    changes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bench {
+    Commits,
+    Feed,
+    All,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Outcome {
+    let parent = arguments.dir.clone().unwrap_or_else(|| PathBuf::from("target"));
+    std::fs::create_dir_all(&parent)?;
+    disk::refuse_memory(&parent)?;
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(&parent)?;
+    let sync = disk::sync_latency(folder.path())?;
+    println!("payload       250-byte body + one 250-byte event per commit, a unique command id each");
+    println!("conditions    every commit: Absent at first, then the ETag of the commit before");
+    println!("sync          synchronous=FULL, write-ahead log, nobody answered before fsync");
+    println!("fdatasync     median {:.0} µs, 99 % {:.0} µs (4 KiB appended)", sync.median, sync.high);
+    println!("cores         {}", std::thread::available_parallelism()?);
+    println!();
+    if arguments.bench != Bench::Feed {
+        commits::run(folder.path(), &arguments.in_flight, arguments.seconds, arguments.rounds)?;
+    }
+    if arguments.bench != Bench::Commits {
+        feed::run(folder.path(), arguments.changes, arguments.rounds)?;
+    }
+    Ok(())
+}
+
+/// The middle value.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,1 +1,65 @@
-//! TBD
+//! Highwater on SQLite: a store, its queues and cells in one file, the documents of views in another.
+//!
+//! [`open`] opens both, as the URL `sqlite:booking.db` does; [`Sqlite`] and [`SqliteViews`] are the two by
+//! themselves.
+//!
+//! * **Bodies stand once**, in the log of their partition; a small table says for each item where its newest
+//!   change and its body stand. A partition is one table, so that reading a feed is one sequential scan.
+//! * **One thread writes.** Whatever is waiting (commits, messages, cells) goes into one transaction with one
+//!   fsync; nobody is answered before that. It never holds more than one transaction open.
+//! * **Readers have connections of their own** and see committed states only, each read one state.
+//! * **Several processes** may open one file: their writers take turns, busy for longer than five seconds is an
+//!   error ([`FailureKind::Busy`](highwater_core::FailureKind)). A hint ([`Wake`](highwater_core::Wake)) does not
+//!   cross processes. The file must be on a local disk.
+//!
+//! ```
+//! use highwater_core::{Batch, Clock, ItemId, ItemKey, Json, Name, PartitionKey, Store, Timestamp, Write};
+//! use highwater_sqlite::{Options, Sqlite};
+//! use std::{sync::Arc, time::Duration};
+//!
+//! # struct SystemClock;
+//! # #[highwater_core::async_trait]
+//! # impl Clock for SystemClock {
+//! #     fn now(&self) -> Timestamp { Timestamp::from_micros(0) }
+//! #     fn monotonic(&self) -> Duration { Duration::ZERO }
+//! #     async fn sleep(&self, _: Duration) {}
+//! # }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Sqlite::in_memory(Options::default(), Arc::new(SystemClock))?;
+//! let key = ItemKey::alone(Name::new("days")?, "2026-12-24")?;
+//! let write = Write::put(key.container.clone(), key.id.clone(), Json::parse(r#"{"seats": 10}"#)?);
+//! store.commit(Batch::new(key.partition_key.clone(), vec![write])).await?;
+//! assert!(store.item(&key).await?.is_some_and(|item| item.exists));
+//! # Ok(())
+//! # }
+//! ```
+
+mod cells;
+mod commit;
+mod engine;
+mod fault;
+mod feed;
+mod frame;
+mod item;
+mod known;
+mod location;
+mod log;
+mod open;
+mod open_error;
+mod options;
+mod queue;
+mod queue_reads;
+mod readers;
+mod schema;
+mod store;
+mod view_store;
+mod views;
+mod writer;
+
+pub(crate) use log::LogSql;
+pub use open::open;
+pub use open_error::OpenError;
+pub use options::{Options, Synchronous};
+pub use store::Sqlite;
+pub use view_store::SqliteViews;

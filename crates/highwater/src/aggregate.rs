@@ -118,9 +118,8 @@ impl<'a, A: Aggregate> Context<'a, A> {
 }
 
 /// The answer to a command.
-pub struct Decision<A: Aggregate>(pub(crate) Result<Accepted<A>, String>);
-
-pub(crate) struct Accepted<A: Aggregate> {
+pub struct Decision<A: Aggregate> {
+    pub(crate) rejected: Option<String>,
     pub(crate) events: Vec<A::Event>,
     pub(crate) items: Vec<Result<Write, ItemWriteError>>,
 }
@@ -139,44 +138,58 @@ pub(crate) enum ItemWriteError {
 impl<A: Aggregate> Decision<A> {
     /// Carries the command out. No events at all is fine: the command is done and nothing changed.
     pub fn accept(events: impl IntoIterator<Item = A::Event>) -> Self {
-        Self(Ok(Accepted { events: events.into_iter().collect(), items: Vec::new() }))
+        Self { rejected: None, events: events.into_iter().collect(), items: Vec::new() }
     }
 
     /// Refuses the command. The reason reaches its sender; the refusal is final, also when the command is
     /// delivered again later.
     pub fn reject(reason: impl Into<String>) -> Self {
-        Self(Err(reason.into()))
+        Self { rejected: Some(reason.into()), events: Vec::new(), items: Vec::new() }
     }
 
-    /// Puts another item of the same partition key in the same commit.
+    /// Adds events. A rejection may record events too, for those who must be told: they are committed with the
+    /// verdict, applied to the state and seen by whoever follows the aggregate, like those of any decision.
+    pub fn with_events(mut self, events: impl IntoIterator<Item = A::Event>) -> Self {
+        self.events.extend(events);
+        self
+    }
+
+    /// Puts another item of the same partition key in the same commit; a rejection leaves other items alone.
     pub fn put_item(self, container: &str, id: &str, body: &impl Serialize) -> Self {
         self.item(container, id, || Ok(Op::Put(highwater_core::Body::new(Json::encode(body)?))))
     }
 
-    /// Deletes another item of the same partition key in the same commit.
+    /// Deletes another item of the same partition key in the same commit; a rejection leaves other items alone.
     pub fn delete_item(self, container: &str, id: &str) -> Self {
         self.item(container, id, || Ok(Op::Delete))
     }
 
     fn item(mut self, container: &str, id: &str, op: impl FnOnce() -> Result<Op, ItemWriteError>) -> Self {
-        if let Ok(accepted) = &mut self.0 {
+        if self.rejected.is_none() {
             let write = || Ok(Write::new(Name::new(container)?, ItemId::new(id)?, op()?));
-            accepted.items.push(write());
+            self.items.push(write());
         }
         self
     }
 
     /// The events, if the command was accepted; the reason, if it was rejected.
     pub fn verdict(&self) -> Result<&[A::Event], &str> {
-        self.0.as_ref().map(|accepted| &*accepted.events).map_err(String::as_str)
+        self.rejected.as_deref().map_or(Ok(&*self.events), Err)
+    }
+
+    /// The events, whatever the verdict.
+    pub fn events(&self) -> &[A::Event] {
+        &self.events
     }
 }
 
 impl<A: Aggregate> std::fmt::Debug for Decision<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
-            Ok(accepted) => write!(f, "accepted with {} events", accepted.events.len()),
-            Err(reason) => write!(f, "rejected: {reason}"),
+        let events = self.events.len();
+        match &self.rejected {
+            None => write!(f, "accepted with {events} events"),
+            Some(reason) if events == 0 => write!(f, "rejected: {reason}"),
+            Some(reason) => write!(f, "rejected with {events} events: {reason}"),
         }
     }
 }

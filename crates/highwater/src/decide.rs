@@ -103,7 +103,8 @@ impl<A: Aggregate> Decider for AggregateDecider<A> {
     }
 }
 
-/// The commit that records a decision. A rejection is a commit too: a `Keep` on the state it was decided on.
+/// The commit that records a decision. A rejection is a commit too: without events a `Keep` on the state it was
+/// decided on.
 fn write<A: Aggregate>(
     command: &RawCommand,
     item: Option<&Item>,
@@ -112,19 +113,15 @@ fn write<A: Aggregate>(
 ) -> Result<Batch, HandlerError> {
     let expect = item.map_or(Expect::Absent, |item| Expect::ETag(item.etag));
     let ItemKey { container, partition_key, id } = command.key.clone();
-    let (op, events, items, verdict) = match decision.0 {
-        Err(reason) => (Op::Keep, Vec::new(), Vec::new(), Verdict::Rejected { reason }),
-        Ok(accepted) => {
-            guard(|| accepted.events.iter().for_each(|event| state.apply(event)))?;
-            let op = op_of(&mut state, item, accepted.events.is_empty())?;
-            let events = accepted.events.iter().map(event_of::<A>).collect::<Result<_, _>>()?;
-            (op, events, accepted.items, Verdict::Accepted)
-        }
-    };
+    let Decision { rejected, events, items } = decision;
+    guard(|| events.iter().for_each(|event| state.apply(event)))?;
+    let op = op_of(&mut state, item, events.is_empty())?;
+    let events = events.iter().map(event_of::<A>).collect::<Result<_, _>>()?;
     let mut writes = vec![Write::new(container, id, op).expect(expect).events(events)];
     for item in items {
         writes.push(item.map_err(|error| HandlerError::new(ErrorClass::Permanent, error))?);
     }
+    let verdict = rejected.map_or(Verdict::Accepted, |reason| Verdict::Rejected { reason });
     let mark = CommandMark { id: command.id, fingerprint: command.fingerprint(), verdict };
     Ok(Batch::new(partition_key, writes).command(mark))
 }
@@ -146,4 +143,79 @@ fn op_of<A: Aggregate>(state: &mut A, item: Option<&Item>, unchanged: bool) -> R
 fn event_of<A: Aggregate>(event: &A::Event) -> Result<Event, HandlerError> {
     let (name, data) = tagged::encode(event)?;
     Ok(Event { name: name.into(), schema: A::SCHEMA, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_core::{CommandId, Timestamp};
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Default, Serialize, Deserialize)]
+    struct Door<const EVENTS: bool> {
+        refused: u32,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    enum Knock {
+        Loudly,
+        Softly,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    enum Heard {
+        Refused,
+    }
+
+    impl<const EVENTS: bool> Aggregate for Door<EVENTS> {
+        const CONTAINER: &'static str = "doors";
+        const STORAGE: Storage = if EVENTS { Storage::Events { snapshot_every: 9 } } else { Storage::State };
+        type Command = Knock;
+        type Event = Heard;
+        type Settings = ();
+
+        fn decide(&self, knock: Knock, _: &Context<'_, Self>) -> Decision<Self> {
+            match knock {
+                Knock::Softly => Decision::reject("nobody hears you"),
+                Knock::Loudly => {
+                    Decision::reject("go away").with_events([Heard::Refused]).put_item("x", "y", &1)
+                }
+            }
+        }
+
+        fn apply(&mut self, Heard::Refused: &Heard) {
+            self.refused += 1;
+        }
+    }
+
+    fn batch<const EVENTS: bool>(knock: Knock) -> Batch {
+        let key = ItemKey::alone(highwater_core::Name::new("doors").unwrap(), "front").unwrap();
+        let (name, data) = tagged::encode(&knock).unwrap();
+        let command = RawCommand { id: CommandId::random(), key, name, schema: 1, data };
+        let door = Door::<EVENTS>::default();
+        let decision =
+            door.decide(knock, &Context::new(Timestamp::from_micros(0), command.id, &command.key, &()));
+        write(&command, None, door, decision).unwrap()
+    }
+
+    #[test]
+    fn a_rejection_with_events_records_them_and_applies_them_in_both_kinds_of_storage() {
+        let (state, events) = (batch::<false>(Knock::Loudly), batch::<true>(Knock::Loudly));
+        for batch in [&state, &events] {
+            let [write] = &*batch.writes else { panic!("a rejection leaves other items alone: {batch:?}") };
+            assert_eq!(&*write.events[0].name, "Refused");
+            let verdict = batch.command.as_ref().map(|mark| mark.verdict.clone());
+            assert_eq!(verdict, Some(Verdict::Rejected { reason: "go away".into() }));
+        }
+        let Op::Put(body) = &state.writes[0].op else { panic!("the state has changed: {state:?}") };
+        assert_eq!(body.json.as_bytes(), br#"{"refused":1}"#);
+        assert_eq!(events.writes[0].op, Op::Keep);
+    }
+
+    #[test]
+    fn a_rejection_without_events_keeps_the_state_it_was_decided_on() {
+        for batch in [batch::<false>(Knock::Softly), batch::<true>(Knock::Softly)] {
+            assert_eq!((&batch.writes[0].op, batch.writes[0].events.len()), (&Op::Keep, 0));
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::lease::LeaseTimes;
 use crate::outcome::OutcomeRequest;
 use crate::send::Send;
 use crate::settle::{Settled, Step};
-use crate::status::{Status, WorkerStatus};
+use crate::status::{self, Status, WorkerStatus};
 use crate::view::View;
 use crate::view_reader::ViewReader;
 use crate::worker::Worker;
@@ -41,6 +41,19 @@ struct Inner {
     stop: watch::Sender<bool>,
     failed: watch::Sender<Option<String>>,
     tasks: Mutex<JoinSet<()>>,
+}
+
+impl Inner {
+    /// This process, once for each place that leases are kept in.
+    fn instances(&self) -> Vec<Arc<Instance>> {
+        let mut instances = vec![self.instance.clone()];
+        for follower in &self.followers {
+            if instances.iter().all(|instance| instance.incarnation != follower.instance.incarnation) {
+                instances.push(follower.instance.clone());
+            }
+        }
+        instances
+    }
 }
 
 pub(crate) struct Parts {
@@ -116,11 +129,7 @@ impl Engine {
         if inner.role.follows() && !inner.followers.is_empty() {
             let first = inner.instance.beat().await;
             first.map_err(|error| StartError::Open { reason: error.to_string() })?;
-            let mut instances: Vec<_> =
-                inner.followers.iter().map(|follower| follower.instance.clone()).collect();
-            instances.sort_by(|a, b| a.incarnation.cmp(&b.incarnation));
-            instances.dedup_by(|a, b| a.incarnation == b.incarnation);
-            for instance in instances {
+            for instance in inner.instances() {
                 let (stop, renew) = (inner.stop.subscribe(), times.renew);
                 tasks.spawn(async move { instance.run(renew, stop).await });
             }
@@ -143,6 +152,11 @@ impl Engine {
     /// The clock that a test moves; `None` for an engine that runs by itself.
     pub fn clock(&self) -> Option<&ManualClock> {
         self.0.driven.as_ref()
+    }
+
+    /// The time by the engine's clock.
+    pub fn now(&self) -> Timestamp {
+        self.0.core.now()
     }
 
     /// Sends a command through the durable queue; await it. It returns once the command cannot be lost, long
@@ -232,7 +246,8 @@ impl Engine {
             decided: inner.worker.decided.load(Relaxed),
             failed: inner.worker.failed.load(Relaxed),
         };
-        let processors = inner.followers.iter().map(|follower| follower.status(&head)).collect();
+        let processors: Vec<_> = inner.followers.iter().map(|follower| follower.status(&head)).collect();
+        status::publish(inner.core.now(), &worker, &processors);
         Ok(Status { instance: inner.instance.incarnation.clone(), head, worker, processors })
     }
 
@@ -255,10 +270,13 @@ impl Engine {
         self.0.stop.send_replace(true);
         let mut tasks = self.0.tasks.lock().await;
         while tasks.join_next().await.is_some() {}
-        if self.0.role.follows()
-            && let Err(error) = self.0.instance.leave().await
-        {
-            tracing::debug!(%error, "heartbeat not removed");
+        if !self.0.role.follows() {
+            return;
+        }
+        for instance in self.0.instances() {
+            if let Err(error) = instance.leave().await {
+                tracing::debug!(%error, "heartbeat not removed");
+            }
         }
     }
 }

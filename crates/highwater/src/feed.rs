@@ -54,6 +54,8 @@ pub struct Cursor {
     epoch: Epoch,
     containers: Vec<String>,
     positions: BTreeMap<Partition, Position>,
+    /// The partition that the next page begins with, so that a busy one does not keep the others waiting.
+    next: Partition,
 }
 
 impl fmt::Display for Cursor {
@@ -129,7 +131,9 @@ pub struct FeedPage {
 
 impl<'a> Feed<'a> {
     pub(crate) fn new(engine: &'a Engine, containers: &[&str]) -> Result<Self, PullError> {
-        let containers = containers.iter().map(Name::new).collect::<Result<Vec<_>, _>>()?;
+        let mut containers = containers.iter().map(Name::new).collect::<Result<Vec<_>, _>>()?;
+        containers.sort_unstable();
+        containers.dedup();
         Ok(Self { engine, containers, start: Start::Beginning, cursor: None })
     }
 
@@ -168,7 +172,8 @@ impl<'a> Feed<'a> {
                 positions.insert(partition, position);
             }
         }
-        Ok(Cursor { format: 1, store: info.id, epoch: info.epoch, containers: self.names(), positions })
+        let (containers, next) = (self.names(), Partition(0));
+        Ok(Cursor { format: 1, store: info.id, epoch: info.epoch, containers, positions, next })
     }
 
     /// Reads the next page: about `max` changes, more if the last commit is larger. An empty page means that
@@ -187,10 +192,13 @@ impl<'a> Feed<'a> {
         self.cursor = Some(cursor.clone());
         let store = &self.engine.backend().store;
         let (mut changes, mut at_end) = (Vec::new(), true);
-        for partition in Partition::all(store.info().partitions) {
+        let partitions = store.info().partitions;
+        let first = cursor.next.0;
+        for step in 0..partitions {
+            let partition = Partition(first.wrapping_add(step) % partitions.max(1));
             let room = max.saturating_sub(changes.len());
             if room == 0 {
-                at_end = false;
+                (at_end, cursor.next) = (false, partition);
                 break;
             }
             let after = cursor.positions.get(&partition).copied();

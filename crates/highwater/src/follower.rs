@@ -19,9 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// The pauses after a failed batch: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// How long handlers may go on when the engine stops.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
 
 /// Who gets the batches.
 pub(crate) enum Sink {
@@ -147,9 +151,19 @@ impl Follower {
                 break Err(error);
             }
         };
-        while let Some(done) = held.tasks.join_next().await {
-            if let Ok((partition, done)) = done {
-                self.finish(&mut held, partition, done);
+        let mut limit = std::pin::pin!(clock.sleep(STOP_LIMIT));
+        loop {
+            tokio::select! {
+                () = &mut limit => {
+                    tracing::warn!(processor = %self.name, "handlers still run after {STOP_LIMIT:?}, abandoned");
+                    held.tasks.abort_all();
+                    break;
+                }
+                done = held.tasks.join_next() => match done {
+                    Some(Ok((partition, done))) => drop(self.finish(&mut held, partition, done)),
+                    Some(Err(_)) => {}
+                    None => break,
+                },
             }
         }
         self.release(&mut held).await;
@@ -175,7 +189,10 @@ impl Follower {
     async fn tend(&self, held: &mut Held) -> Result<(), HandlerError> {
         if !self.instance.is_alive(self.times.expire).await {
             // Others may count this process as dead; it must not take anything before they see it alive.
-            self.instance.beat().await?;
+            if let Err(error) = self.instance.beat().await {
+                held.slots.clear();
+                return Err(error.into());
+            }
         }
         let info = self.core.backend.store.info();
         let prefix = format!("{}/", self.name);
@@ -288,8 +305,9 @@ impl Follower {
             slot.running = true;
             let (follower, slot, partition) = (self.clone(), slot.clone(), *partition);
             held.tasks.spawn(async move {
-                let batch = guard_async(follower.batch(partition, slot, Position::number(end))).await;
-                (partition, batch.and_then(|done| done))
+                let span = tracing::info_span!("batch", processor = %follower.name, %partition);
+                let batch = follower.batch(partition, slot, Position::number(end)).instrument(span);
+                (partition, guard_async(batch).await.and_then(|done| done))
             });
         }
     }
@@ -374,7 +392,8 @@ impl Follower {
         let due = handled || now.saturating_sub(slot.saved_at) >= self.times.renew;
         let failing = slot.lease.attempt > 0;
         // A view's progress is in its own row; its lease is only written to tell of failures.
-        if !(moved && due) && !failing {
+        let write = failing || (moved && due);
+        if !write {
             return Ok(true);
         }
         if !is_view {

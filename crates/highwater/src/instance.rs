@@ -5,9 +5,7 @@
 //! clock when a counter last moved.
 
 use crate::send::constant;
-use highwater_core::{
-    CellError, CellKey, CellWrite, Cells, Clock, ETag, EngineError, Expect, Json, ReadError,
-};
+use highwater_core::{CellError, CellKey, CellWrite, Cells, Clock, EngineError, Expect, Json, ReadError};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +33,6 @@ pub(crate) struct Instance {
 #[derive(Default)]
 struct Beat {
     counter: u64,
-    etag: Option<ETag>,
     last: Option<Duration>,
 }
 
@@ -53,8 +50,8 @@ impl Instance {
         let heartbeat = Heartbeat { counter: beat.counter + 1 };
         let value = Json::encode(&heartbeat).unwrap_or(Json::from_stored(bytes::Bytes::from_static(b"{}")));
         // The cell is this process's alone; `Any` also heals an answer that was lost.
-        let etag = self.cells.write(CellWrite::new(cell(&self.incarnation)?, Expect::Any, value)).await?;
-        *beat = Beat { counter: heartbeat.counter, etag: Some(etag), last: Some(began) };
+        self.cells.write(CellWrite::new(cell(&self.incarnation)?, Expect::Any, value)).await?;
+        *beat = Beat { counter: heartbeat.counter, last: Some(began) };
         Ok(())
     }
 

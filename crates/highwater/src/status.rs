@@ -86,3 +86,27 @@ pub struct Failure {
     /// What went wrong.
     pub error: String,
 }
+
+/// Sets the gauges, so that whoever scrapes metrics after asking for the status sees the same figures.
+pub(crate) fn publish(now: Timestamp, worker: &WorkerStatus, processors: &[ProcessorStatus]) {
+    let queue = worker.queue.clone();
+    let states = [
+        ("visible", worker.visible),
+        ("in-flight", worker.in_flight),
+        ("delayed", worker.delayed),
+        ("parked", worker.parked),
+    ];
+    for (state, count) in states {
+        metrics::gauge!("highwater_queue_messages", "queue" => queue.clone(), "state" => state)
+            .set(count as f64);
+    }
+    let oldest = worker.oldest_waiting.map_or(0.0, |since| now.since(since).as_secs_f64());
+    metrics::gauge!("highwater_queue_oldest_seconds", "queue" => queue).set(oldest);
+    for processor in processors {
+        let behind: u64 = processor.partitions.iter().filter_map(|row| row.behind).sum();
+        let failing = processor.partitions.iter().filter(|row| row.failure.is_some()).count();
+        let name = processor.name.clone();
+        metrics::gauge!("highwater_processor_behind", "processor" => name.clone()).set(behind as f64);
+        metrics::gauge!("highwater_processor_failing_partitions", "processor" => name).set(failing as f64);
+    }
+}

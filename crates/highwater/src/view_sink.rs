@@ -55,6 +55,9 @@ pub(crate) struct DocumentSink<V: View> {
     locks: Vec<Mutex<()>>,
 }
 
+/// The changes of a page that concern a view, each with its events.
+type Steps<'c, V> = Vec<(&'c Change, Vec<Step<V>>)>;
+
 /// A document while a batch is folded into it.
 struct Working<D> {
     expected: u64,
@@ -74,7 +77,7 @@ impl<V: View> DocumentSink<V> {
         ViewSlot { view: self.name.clone(), store: core.backend.store.info().id, partition }
     }
 
-    fn steps<'c>(&self, page: &'c ChangePage) -> Result<Vec<(&'c Change, Vec<Step<V>>)>, HandlerError> {
+    fn steps<'c>(&self, page: &'c ChangePage) -> Result<Steps<'c, V>, HandlerError> {
         let mut steps = Vec::with_capacity(page.changes.len());
         for change in &page.changes {
             for (container, read) in &self.sources.readers {
@@ -97,7 +100,7 @@ impl<V: View> DocumentSink<V> {
     /// Folds every event into every document that has not had it yet.
     fn fold(
         &self,
-        steps: &[(&Change, Vec<Step<V>>)],
+        steps: &Steps<'_, V>,
         documents: &mut BTreeMap<DocumentKey, Working<V::Document>>,
     ) -> Result<(), HandlerError> {
         for (change, steps) in steps {
@@ -134,7 +137,7 @@ impl<V: View> DocumentSink<V> {
         slot: ViewSlot,
         claim: Claim,
         position: Position,
-        steps: &[(&Change, Vec<Step<V>>)],
+        steps: &Steps<'_, V>,
         keys: &[DocumentKey],
     ) -> Result<Result<(), ViewWriteError>, HandlerError> {
         let found = core.backend.views.documents(&self.name, keys).await?;

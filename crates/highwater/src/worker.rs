@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 /// How a worker behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,16 @@ impl WorkerOptions {
 
 /// How long a command of a newer program waits for that program.
 const NEWER_PAUSE: Duration = Duration::from_secs(60);
+
+/// How the history of a message tells that it waited for that program.
+const NEWER_NOTE: &str = "waits for a newer program";
+
+/// How many deliveries count against the limit: those since the message last waited for a newer program.
+fn spent(message: &Message) -> u32 {
+    let waited = message.history.iter().filter(|attempt| attempt.note.starts_with(NEWER_NOTE));
+    message.dequeue_count
+        - waited.map(|attempt| attempt.dequeue_count).max().unwrap_or(0).min(message.dequeue_count)
+}
 
 /// The pause between two looks at an empty queue grows from the first to the second.
 const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
@@ -153,7 +164,8 @@ impl Worker {
     async fn handle(&self, delivery: Delivery) -> Step {
         self.running.fetch_add(1, Relaxed);
         let started = self.core.clock.monotonic();
-        let step = self.handle_counted(delivery).await;
+        let span = tracing::info_span!("command", message = %delivery.message.id);
+        let step = self.handle_counted(delivery).instrument(span).await;
         let seconds = self.core.clock.monotonic().saturating_sub(started).as_secs_f64();
         self.running.fetch_sub(1, Relaxed);
         let (outcome, counter) = match &step {
@@ -229,7 +241,7 @@ impl Worker {
             return Err(HandlerError::new(ErrorClass::Newer, text));
         }
         let limit = self.core.worker.dequeue_limit;
-        if message.dequeue_count > limit {
+        if spent(message) > limit {
             // Whoever took it before did not live to say what happened.
             return Err(HandlerError::permanent(format!("taken {limit} times and never finished")));
         }
@@ -254,23 +266,24 @@ impl Worker {
         error: HandlerError,
     ) -> Step {
         let options = &self.core.worker;
-        let exhausted = message.dequeue_count >= options.dequeue_limit;
-        let pause = match error.class() {
+        let exhausted = spent(message) >= options.dequeue_limit;
+        let (pause, note) = match error.class() {
             ErrorClass::Fatal => return Step::Fatal { error },
-            ErrorClass::Newer => NEWER_PAUSE,
+            ErrorClass::Newer => (NEWER_PAUSE, format!("{NEWER_NOTE}: {error}")),
             ErrorClass::Permanent => {
                 return self.park(message, receipt, command, error.to_string(), error).await;
             }
             ErrorClass::Transient if exhausted => {
-                let reason = format!("failed {} times", message.dequeue_count);
+                let reason = format!("failed {} times", spent(message));
                 return self.park(message, receipt, command, reason, error).await;
             }
             ErrorClass::Transient => {
-                back_off(message.dequeue_count, options.first_pause, options.longest_pause)
+                let pause = back_off(spent(message), options.first_pause, options.longest_pause);
+                (pause, error.to_string())
             }
         };
         tracing::warn!(message = %message.id, count = message.dequeue_count, %error, ?pause, "command failed");
-        let update = Update::visible_in(pause).note(error.to_string());
+        let update = Update::visible_in(pause).note(note);
         if let Err(error) = self.core.backend.queue.update(receipt, update).await {
             tracing::warn!(message = %message.id, %error, "cannot defer, it comes back by itself");
         }

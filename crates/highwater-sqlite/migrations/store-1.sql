@@ -1,0 +1,86 @@
+-- What is fixed at creation, and which of its lives this is.
+CREATE TABLE meta (
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    store      BLOB    NOT NULL,
+    epoch      INTEGER NOT NULL,
+    partitions INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+);
+
+-- The store's time: the latest moment it gave out, in microseconds since 1970. It never runs backwards.
+CREATE TABLE moment (
+    one  INTEGER PRIMARY KEY CHECK (one = 1),
+    last INTEGER NOT NULL
+);
+
+CREATE TABLE container (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE queue     (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+
+-- The last position given in each log, whether or not its row is still there, and the last one pruned.
+CREATE TABLE partition (
+    partition INTEGER PRIMARY KEY,
+    last      INTEGER NOT NULL,
+    pruned    INTEGER NOT NULL DEFAULT 0
+);
+
+-- The newest state of each item: where its latest change with a body, events or a deletion stands, and where its
+-- body stands. Bodies live in the logs only.
+CREATE TABLE head (
+    container     INTEGER NOT NULL,
+    partition_key TEXT    NOT NULL,
+    id            TEXT    NOT NULL,
+    version       INTEGER NOT NULL,
+    live          INTEGER NOT NULL,
+    position      INTEGER,
+    body_position INTEGER,
+    PRIMARY KEY (container, partition_key, id)
+) WITHOUT ROWID;
+
+-- Ids of messages, so that a second put is the same message; the only index from id to message.
+CREATE TABLE remembered (
+    seq        INTEGER PRIMARY KEY,
+    queue      INTEGER NOT NULL,
+    id         BLOB    NOT NULL,
+    put_at     INTEGER NOT NULL,
+    visible_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX remembered_id ON remembered (queue, id);
+
+CREATE TABLE message (
+    seq           INTEGER PRIMARY KEY,
+    queue         INTEGER NOT NULL,
+    id            BLOB    NOT NULL,
+    body          BLOB    NOT NULL,
+    put_at        INTEGER NOT NULL,
+    visible_at    INTEGER NOT NULL,
+    expires_at    INTEGER,
+    dequeue_count INTEGER NOT NULL,
+    delivery      INTEGER NOT NULL,
+    history       TEXT
+);
+CREATE INDEX message_due ON message (queue, visible_at);
+CREATE INDEX message_expiry ON message (expires_at) WHERE expires_at IS NOT NULL;
+
+-- The poison queues.
+CREATE TABLE parked (
+    queue         INTEGER NOT NULL,
+    id            BLOB    NOT NULL,
+    body          BLOB    NOT NULL,
+    put_at        INTEGER NOT NULL,
+    visible_at    INTEGER NOT NULL,
+    dequeue_count INTEGER NOT NULL,
+    delivery      INTEGER NOT NULL,
+    history       TEXT,
+    parking       TEXT    NOT NULL,
+    parked_at     INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX parked_id ON parked (queue, id);
+
+-- A deleted cell keeps its row without a value, so that its versions go on.
+CREATE TABLE cell (
+    space   TEXT    NOT NULL,
+    key     TEXT    NOT NULL,
+    version INTEGER NOT NULL,
+    value   BLOB,
+    UNIQUE (space, key)
+);

@@ -1,0 +1,204 @@
+//! What the groups of a store share: its time, the ends of its logs, the numbers of its names.
+
+use crate::{
+    Options,
+    known::Known,
+    location::Location,
+    log::LogSql,
+    writer::{Engine, Wakes},
+};
+use highwater_core::{Clock, ETag, Name, StoreInfo, Timestamp, Version, Waker};
+use rusqlite::Connection;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+pub(crate) struct StoreEngine {
+    pub(crate) info: StoreInfo,
+    /// What reads on the writer's connection remember.
+    pub(crate) known: Known,
+    pub(crate) logs: Vec<Arc<LogSql>>,
+    location: Location,
+    clock: Arc<dyn Clock>,
+    wakers: (Waker, Waker),
+    /// SQLite's count of commits by other connections, when the values below were read.
+    data_version: Option<i64>,
+    /// The store's time when it was last written, and the time of the group that runs.
+    moment: i64,
+    now: i64,
+    /// The last position given in each log; absent until it is read.
+    ends: Vec<Option<i64>>,
+    touched: Vec<u16>,
+    containers: HashMap<Name, i64>,
+    queues: HashMap<Name, i64>,
+    pub(crate) remember: Duration,
+    /// Up to here the table of remembered ids was looked at by the sweeper.
+    pub(crate) swept: i64,
+}
+
+impl StoreEngine {
+    pub(crate) fn new(
+        info: StoreInfo,
+        location: Location,
+        clock: Arc<dyn Clock>,
+        options: &Options,
+        wakers: (Waker, Waker),
+    ) -> Self {
+        Self {
+            info,
+            known: Known::default(),
+            logs: (0..info.partitions).map(|partition| Arc::new(LogSql::new(partition))).collect(),
+            location,
+            clock,
+            wakers,
+            data_version: None,
+            moment: 0,
+            now: 0,
+            ends: vec![None; usize::from(info.partitions)],
+            touched: Vec::new(),
+            containers: HashMap::new(),
+            queues: HashMap::new(),
+            remember: options.remember,
+            swept: 0,
+        }
+    }
+
+    /// The store's time, the same for a whole group.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.now)
+    }
+
+    pub(crate) fn etag(&self, version: Version) -> ETag {
+        ETag { epoch: self.info.epoch, version }
+    }
+
+    /// The last position given in a log.
+    pub(crate) fn end(&mut self, connection: &Connection, partition: u16) -> rusqlite::Result<i64> {
+        if let Some(Some(end)) = self.ends.get(usize::from(partition)) {
+            return Ok(*end);
+        }
+        let end = connection
+            .prepare_cached("SELECT last FROM partition WHERE partition = ?1")?
+            .query_row([partition], |row| row.get(0))?;
+        if let Some(slot) = self.ends.get_mut(usize::from(partition)) {
+            *slot = Some(end);
+        }
+        Ok(end)
+    }
+
+    /// Gives out positions up to `end`; written when the group ends.
+    pub(crate) fn advance(&mut self, partition: u16, end: i64) {
+        if let Some(slot) = self.ends.get_mut(usize::from(partition)) {
+            *slot = Some(end);
+        }
+        if !self.touched.contains(&partition) {
+            self.touched.push(partition);
+        }
+    }
+
+    /// The number of a container; `None` while it has none.
+    pub(crate) fn container(
+        &mut self,
+        connection: &Connection,
+        name: &Name,
+    ) -> rusqlite::Result<Option<i64>> {
+        if let Some(id) = self.containers.get(name) {
+            return Ok(Some(*id));
+        }
+        let id = Known::container_id(connection, name)?;
+        if let Some(id) = id {
+            self.containers.insert(name.clone(), id);
+        }
+        Ok(id)
+    }
+
+    /// Gives a container its number.
+    pub(crate) fn add_container(&mut self, connection: &Connection, name: &Name) -> rusqlite::Result<i64> {
+        connection.prepare_cached("INSERT INTO container (name) VALUES (?1)")?.execute([name.as_str()])?;
+        let id = connection.last_insert_rowid();
+        self.containers.insert(name.clone(), id);
+        Ok(id)
+    }
+
+    /// The number of a queue; `None` while it has none.
+    pub(crate) fn queue(&mut self, connection: &Connection, name: &Name) -> rusqlite::Result<Option<i64>> {
+        if let Some(id) = self.queues.get(name) {
+            return Ok(Some(*id));
+        }
+        let id = Known::queue_id(connection, name)?;
+        if let Some(id) = id {
+            self.queues.insert(name.clone(), id);
+        }
+        Ok(id)
+    }
+
+    /// Gives a queue its number.
+    pub(crate) fn add_queue(&mut self, connection: &Connection, name: &Name) -> rusqlite::Result<i64> {
+        connection.prepare_cached("INSERT INTO queue (name) VALUES (?1)")?.execute([name.as_str()])?;
+        let id = connection.last_insert_rowid();
+        self.queues.insert(name.clone(), id);
+        Ok(id)
+    }
+}
+
+/// The latest moment the store gave out.
+pub(crate) fn stored_moment(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("SELECT last FROM moment")?.query_row([], |row| row.get(0))
+}
+
+impl Engine for StoreEngine {
+    const NAME: &'static str = "store";
+    const BEFORE_COMMIT: &'static str = "sqlite.commit.before";
+    const AFTER_COMMIT: &'static str = "sqlite.commit.after";
+
+    fn reconnect(&self) -> rusqlite::Result<Option<Connection>> {
+        self.location.reconnect()
+    }
+
+    fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let version: i64 =
+            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if self.data_version != Some(version) {
+            self.forget();
+            self.moment = stored_moment(connection)?;
+            self.data_version = Some(version);
+        }
+        self.now = self.clock.now().as_micros().max(self.moment);
+        Ok(())
+    }
+
+    fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        for partition in std::mem::take(&mut self.touched) {
+            let end = self.end(connection, partition)?;
+            connection
+                .prepare_cached("UPDATE partition SET last = ?2 WHERE partition = ?1")?
+                .execute([i64::from(partition), end])?;
+        }
+        if self.now > self.moment {
+            connection.prepare_cached("UPDATE moment SET last = ?1")?.execute([self.now])?;
+            self.moment = self.now;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.data_version = None;
+        self.ends.fill(None);
+        self.touched.clear();
+        self.containers.clear();
+        self.queues.clear();
+        self.known = Known::default();
+    }
+
+    fn wake(&self, wakes: Wakes) {
+        if wakes.store {
+            self.wakers.0.wake();
+        }
+        if wakes.queue {
+            self.wakers.1.wake();
+        }
+    }
+}
+
+/// A moment for SQLite.
+pub(crate) fn later(moment: Timestamp, span: Duration) -> i64 {
+    moment.plus(span).as_micros()
+}

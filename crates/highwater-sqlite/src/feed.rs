@@ -1,0 +1,125 @@
+//! Pages of one partition's log.
+
+use crate::{
+    engine,
+    known::Known,
+    log::{self, LogSql, Memory},
+};
+use highwater_core::{ChangePage, ChangeRequest, FeedError, Position, StoreInfo, Timestamp, Token};
+use rusqlite::{Connection, OptionalExtension};
+
+/// A page ends when it holds this many bytes of bodies and events, whatever was asked for.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The changes of a page share memory in pieces of this size.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// A page looks at most at this many rows, when few of them fit what was asked for.
+const PAGE_ROWS: usize = 16_384;
+
+pub(crate) fn changes(
+    connection: &Connection,
+    known: &mut Known,
+    info: &StoreInfo,
+    request: &ChangeRequest,
+) -> rusqlite::Result<Result<ChangePage, FeedError>> {
+    let partition = request.partition;
+    if partition.0 >= info.partitions {
+        return Ok(Err(FeedError::NoPartition { asked: partition.0, partitions: info.partitions }));
+    }
+    let (last, pruned): (i64, i64) = connection
+        .prepare_cached("SELECT last, pruned FROM partition WHERE partition = ?1")?
+        .query_row([partition.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let after = log::number(request.after);
+    if let Some(after) = request.after.filter(|_| after > last) {
+        return Ok(Err(FeedError::Diverged { after, head: last.unsigned_abs() }));
+    }
+    if after < pruned {
+        return Ok(Err(FeedError::Gone { first: log::position(pruned + 1)? }));
+    }
+    let mut containers = Vec::new();
+    for name in &request.containers {
+        containers.extend(Known::container_id(connection, name)?);
+    }
+    let all = request.containers.is_empty();
+    let key = request.partition_key.as_ref().map(|key| key.as_str());
+
+    let sql = known.log(partition.0);
+    let max = request.max.max(1);
+    let mut changes = Vec::with_capacity(max.min(1_024));
+    let (mut seen, mut scanned) = (0, after);
+    let mut memory = Memory::new(PIECE_BYTES);
+    let mut container = None;
+    let mut statement = connection.prepare_cached(&sql.after)?;
+    let mut rows = statement.query([after])?;
+    let mut at_end = true;
+    while let Some(row) = rows.next()? {
+        let (ordinal, count): (u16, u16) = (row.get(1)?, row.get(2)?);
+        // Only between two commits may a page end.
+        if ordinal == 0 && (changes.len() >= max || memory.used() >= PAGE_BYTES || seen >= PAGE_ROWS) {
+            at_end = false;
+            break;
+        }
+        seen += 1;
+        let number: i64 = row.get(4)?;
+        let fits =
+            (all || containers.contains(&number)) && key.is_none_or(|key| log::text(row, 5) == Ok(key));
+        if fits {
+            let name = match container.take() {
+                Some((last, name)) if last == number => name,
+                _ => known.container(connection, number)?,
+            };
+            container = Some((number, name.clone()));
+            changes.push(log::change(row, partition, name, known, &mut memory)?);
+        }
+        if ordinal + 1 >= count {
+            scanned = row.get(0)?;
+        }
+    }
+    if at_end {
+        scanned = scanned.max(last);
+    }
+    Ok(Ok(ChangePage::new(changes, Position::new(scanned.unsigned_abs()), at_end)))
+}
+
+/// The last position committed before a moment, found by halving: times rise with positions.
+pub(crate) fn position_before(
+    connection: &Connection,
+    sql: &LogSql,
+    at: Timestamp,
+) -> rusqlite::Result<Option<Position>> {
+    let last: i64 = connection
+        .prepare_cached("SELECT last FROM partition WHERE partition = ?1")?
+        .query_row([sql.partition.0], |row| row.get(0))?;
+    let mut statement = connection.prepare_cached(&sql.moment)?;
+    // Every change at or below `low` was committed before `at`; none at or above `high` was.
+    let (mut low, mut high) = (0, last + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let found: Option<(i64, i64)> =
+            statement.query_row([middle], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        match found {
+            Some((position, moment)) if moment < at.as_micros() => low = position,
+            _ => high = middle,
+        }
+    }
+    Ok(Position::new(low.unsigned_abs()))
+}
+
+/// The end of every log.
+pub(crate) fn head(connection: &Connection, info: &StoreInfo) -> rusqlite::Result<Token> {
+    let mut token = Token::default();
+    let mut statement = connection
+        .prepare_cached("SELECT partition, last FROM partition WHERE last > 0 ORDER BY partition")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let partition = highwater_core::Partition(row.get(0)?);
+        token.raise(info.id, info.epoch, partition, log::position(row.get(1)?)?);
+    }
+    Ok(token)
+}
+
+/// The store's time as a reader sees it: never before the last one that was written.
+pub(crate) fn moment(connection: &Connection, clock: Timestamp) -> rusqlite::Result<i64> {
+    Ok(engine::stored_moment(connection)?.max(clock.as_micros()))
+}

@@ -1,0 +1,61 @@
+//! One item, read back from the log: its newest body, then the changes with events after it.
+
+use crate::{commit::Head, known::Known};
+use highwater_core::{Change, ChangeOp, ETag, Item, ItemKey, StoreInfo, Version};
+use rusqlite::Connection;
+
+/// The row of the item in `head`.
+fn head(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<Head>> {
+    let Some(container) = Known::container_id(connection, &key.container)? else { return Ok(None) };
+    Head::read(connection, container, key.partition_key.as_str(), key.id.as_str())
+}
+
+pub(crate) fn item(
+    connection: &Connection,
+    known: &mut Known,
+    info: &StoreInfo,
+    key: &ItemKey,
+) -> rusqlite::Result<Option<Item>> {
+    let Some(head) = head(connection, key)? else { return Ok(None) };
+    let etag = ETag { epoch: info.epoch, version: head.version };
+    let log = known.log(info.partition_of(&key.partition_key).0);
+    let mut later = Vec::new();
+    let mut next = head.position.filter(|_| head.live);
+    let mut body = None;
+    while let Some(position) = next {
+        let (change, previous) = log.row_at(connection, known, position)?;
+        next = previous;
+        match change.op {
+            ChangeOp::Put(newest) => {
+                body = Some((change.version, newest));
+                break;
+            }
+            // What came before a deletion is another life of the item.
+            ChangeOp::Delete => break,
+            ChangeOp::Keep => later.push(change),
+        }
+    }
+    later.reverse();
+    Ok(Some(Item::new(etag, head.live, body, later)))
+}
+
+pub(crate) fn history(
+    connection: &Connection,
+    known: &mut Known,
+    info: &StoreInfo,
+    key: &ItemKey,
+    before: Option<Version>,
+    max: usize,
+) -> rusqlite::Result<Vec<Change>> {
+    let log = known.log(info.partition_of(&key.partition_key).0);
+    let mut changes = Vec::new();
+    let mut next = head(connection, key)?.and_then(|head| head.position);
+    while let Some(position) = next.filter(|_| changes.len() < max) {
+        let (change, previous) = log.row_at(connection, known, position)?;
+        next = previous;
+        if before.is_none_or(|before| change.version < before) {
+            changes.push(change);
+        }
+    }
+    Ok(changes)
+}

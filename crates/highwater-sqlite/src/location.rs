@@ -1,0 +1,123 @@
+//! Where a database is and how connections to it are made.
+
+use crate::{OpenError, Options, Synchronous};
+use rusqlite::{Connection, OpenFlags};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How long a reader, or the opening of a file, waits for another process.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The write-ahead log is moved into the file when it holds this many pages.
+pub(crate) const CHECKPOINT_PAGES: u32 = 4_000;
+
+/// Prepared statements that a connection keeps: a few for each partition and some dozens more.
+const STATEMENTS: usize = 4_096;
+
+/// A file, or memory.
+#[derive(Debug, Clone)]
+pub(crate) enum Location {
+    File { path: PathBuf, synchronous: Synchronous },
+    Memory,
+}
+
+impl Location {
+    pub(crate) fn file(path: &Path, options: &Options) -> Self {
+        Self::File { path: path.to_owned(), synchronous: options.synchronous }
+    }
+
+    /// What messages call it.
+    pub(crate) fn shown(&self) -> &Path {
+        match self {
+            Self::File { path, .. } => path,
+            Self::Memory => Path::new(":memory:"),
+        }
+    }
+
+    pub(crate) fn in_memory(&self) -> bool {
+        matches!(self, Self::Memory)
+    }
+
+    /// Looks at the file without SQLite: whether its folder is there, and whether it can be a database at all.
+    pub(crate) fn survey(&self) -> Result<(), OpenError> {
+        let Self::File { path, .. } = self else { return Ok(()) };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)
+                .map_err(|cause| OpenError::Folder { path: folder.display().to_string(), cause })?;
+        }
+        let file_error =
+            |cause: io::Error| OpenError::File { path: path.display().to_string(), cause: cause.to_string() };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(file_error(error)),
+        };
+        let mut start = Vec::new();
+        file.take(16).read_to_end(&mut start).map_err(file_error)?;
+        if !start.is_empty() && start != b"SQLite format 3\0" {
+            return Err(OpenError::not_a_database(path));
+        }
+        Ok(())
+    }
+
+    /// A connection that writes.
+    pub(crate) fn writer(&self) -> rusqlite::Result<Connection> {
+        let connection = match self {
+            Self::File { path, .. } => Connection::open_with_flags(
+                path,
+                OpenFlags::SQLITE_OPEN_READ_WRITE
+                    | OpenFlags::SQLITE_OPEN_CREATE
+                    | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            )?,
+            Self::Memory => Connection::open_in_memory()?,
+        };
+        connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(connection)
+    }
+
+    /// Settings of a writing connection that hold until it is closed. Returns the journal mode.
+    pub(crate) fn prepare_writer(&self, connection: &Connection) -> rusqlite::Result<String> {
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        connection.pragma_update(None, "cache_size", -64_000)?;
+        let Self::File { synchronous, .. } = self else { return Ok("wal".to_owned()) };
+        let mode =
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
+        connection.pragma_update(None, "synchronous", synchronous.pragma())?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+        Ok(mode)
+    }
+
+    /// A connection that reads; a database in memory has none.
+    pub(crate) fn reader(&self) -> rusqlite::Result<Option<Connection>> {
+        let Self::File { path, .. } = self else { return Ok(None) };
+        // Opened for writing because a reader may have to create the index of the write-ahead log.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.pragma_update(None, "query_only", true)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        connection.pragma_update(None, "mmap_size", 1_i64 << 30)?;
+        connection.pragma_update(None, "cache_size", -16_000)?;
+        Ok(Some(connection))
+    }
+}
+
+impl Location {
+    /// A writing connection to a database that was open before; `None` if it is gone with its connection.
+    pub(crate) fn reconnect(&self) -> rusqlite::Result<Option<Connection>> {
+        if self.in_memory() {
+            return Ok(None);
+        }
+        let connection = self.writer()?;
+        self.prepare_writer(&connection)?;
+        connection.busy_timeout(Duration::ZERO)?;
+        Ok(Some(connection))
+    }
+}

@@ -1,0 +1,180 @@
+//! One partition's log: its statements, and a row of it as a change.
+
+use crate::{
+    fault::{int, uint, unreadable},
+    frame,
+    known::Known,
+    schema::log_table,
+};
+use bytes::{Bytes, BytesMut};
+use highwater_core::{
+    Body, Change, ChangeOp, CommandId, CommandMark, Fingerprint, ItemId, ItemKey, Json, Name, Partition,
+    PartitionKey, Position, Timestamp, Verdict, Version,
+};
+use rusqlite::{Connection, OptionalExtension, Row, types::ValueRef};
+use uuid::Uuid;
+
+/// The numbers of operations in a log.
+pub(crate) const KEEP: i64 = 0;
+pub(crate) const PUT: i64 = 1;
+pub(crate) const DELETE: i64 = 2;
+
+/// The statements of one partition's log.
+pub(crate) struct LogSql {
+    pub(crate) partition: Partition,
+    pub(crate) insert: String,
+    pub(crate) by_command: String,
+    pub(crate) versions: String,
+    pub(crate) after: String,
+    pub(crate) at: String,
+    pub(crate) moment: String,
+}
+
+impl LogSql {
+    pub(crate) fn new(partition: u16) -> Self {
+        let log = log_table(partition);
+        let columns =
+            "position, ordinal, count, at, container, partition_key, id, version, op, command, fingerprint,
+            verdict, schema, body, events";
+        Self {
+            partition: Partition(partition),
+            insert: format!(
+                "INSERT INTO {log} ({columns}, previous)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+            ),
+            by_command: format!(
+                "SELECT position, count, fingerprint, verdict FROM {log} WHERE command = ?1 AND partition_key = ?2"
+            ),
+            versions: format!(
+                "SELECT version FROM {log} WHERE position >= ?1 AND position < ?1 + ?2 ORDER BY position"
+            ),
+            after: format!("SELECT {columns} FROM {log} WHERE position > ?1 ORDER BY position"),
+            at: format!("SELECT {columns}, previous FROM {log} WHERE position = ?1"),
+            moment: format!("SELECT position, at FROM {log} WHERE position >= ?1 ORDER BY position LIMIT 1"),
+        }
+    }
+
+    /// The row at a position, and where the item's previous change stands.
+    pub(crate) fn row_at(
+        &self,
+        connection: &Connection,
+        known: &mut Known,
+        position: i64,
+    ) -> rusqlite::Result<(Change, Option<i64>)> {
+        let mut statement = connection.prepare_cached(&self.at)?;
+        let row = statement.query_row([position], |row| {
+            let container = known.container(connection, row.get(4)?)?;
+            let change = change(row, self.partition, container, known, &mut Memory::new(0))?;
+            Ok((change, row.get(15)?))
+        });
+        row.optional()?.ok_or_else(|| unreadable("an item names a change that is not in the log"))
+    }
+}
+
+/// Where the bodies and events of a page lie: pieces of memory that its changes share, so that a page costs a few
+/// allocations. Whoever keeps one change keeps its piece, therefore pieces are small.
+pub(crate) struct Memory {
+    piece: BytesMut,
+    size: usize,
+    used: usize,
+}
+
+impl Memory {
+    /// Takes memory in pieces of at least this size.
+    pub(crate) fn new(size: usize) -> Self {
+        Self { piece: BytesMut::new(), size, used: 0 }
+    }
+
+    /// How many bytes were copied into it.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> Bytes {
+        if bytes.is_empty() {
+            return Bytes::new();
+        }
+        if self.piece.capacity() < bytes.len() {
+            self.piece = BytesMut::with_capacity(bytes.len().max(self.size));
+        }
+        self.used += bytes.len();
+        self.piece.extend_from_slice(bytes);
+        self.piece.split().freeze()
+    }
+}
+
+/// A row of `after` or `at` as a change.
+pub(crate) fn change(
+    row: &Row<'_>,
+    partition: Partition,
+    container: Name,
+    known: &mut Known,
+    memory: &mut Memory,
+) -> rusqlite::Result<Change> {
+    let key = ItemKey {
+        container,
+        partition_key: PartitionKey::new(text(row, 5)?)
+            .map_err(|_| unreadable("a partition key in the log is not one"))?,
+        id: ItemId::new(text(row, 6)?).map_err(|_| unreadable("an item id in the log is not one"))?,
+    };
+    let at = Timestamp::from_micros(row.get(3)?);
+    let mut change = Change::new(partition, position(row.get(0)?)?, at, key, version(row.get(7)?)?);
+    (change.ordinal, change.count) = (row.get(1)?, row.get(2)?);
+    change.command = mark(row)?;
+    change.op = match row.get(8)? {
+        KEEP => ChangeOp::Keep,
+        PUT => {
+            let json = Json::from_stored(memory.copy(blob(row, 13)?.unwrap_or_default()));
+            ChangeOp::Put(Body { schema: row.get(12)?, json })
+        }
+        DELETE => ChangeOp::Delete,
+        _ => return Err(unreadable("an operation in the log is unknown")),
+    };
+    if let Some(frame) = blob(row, 14)? {
+        change.events = frame::decode(memory.copy(frame), |name| known.text(name))
+            .ok_or_else(|| unreadable("the events of a change are not readable"))?;
+    }
+    Ok(change)
+}
+
+/// The command of a row.
+fn mark(row: &Row<'_>) -> rusqlite::Result<Option<CommandMark>> {
+    let Some(id) = blob(row, 9)? else { return Ok(None) };
+    let id = Uuid::from_slice(id).map_err(|_| unreadable("a command id in the log is not one"))?;
+    let fingerprint = fingerprint(blob(row, 10)?)?;
+    Ok(Some(CommandMark { id: CommandId(id), fingerprint, verdict: verdict(row.get(11)?) }))
+}
+
+pub(crate) fn fingerprint(bytes: Option<&[u8]>) -> rusqlite::Result<Fingerprint> {
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+    bytes.map(Fingerprint).ok_or_else(|| unreadable("a fingerprint in the log is not one"))
+}
+
+pub(crate) fn verdict(reason: Option<String>) -> Verdict {
+    reason.map_or(Verdict::Accepted, |reason| Verdict::Rejected { reason })
+}
+
+pub(crate) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a str> {
+    row.get_ref(column)?.as_str().map_err(|_| unreadable("a text is not text"))
+}
+
+pub(crate) fn blob<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<Option<&'a [u8]>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Ok(Some(bytes)),
+        _ => Err(unreadable("a blob is a number")),
+    }
+}
+
+pub(crate) fn position(number: i64) -> rusqlite::Result<Position> {
+    Position::new(uint(number)?).ok_or_else(|| unreadable("a position is zero"))
+}
+
+pub(crate) fn version(number: i64) -> rusqlite::Result<Version> {
+    Version::new(uint(number)?).ok_or_else(|| unreadable("a version is zero"))
+}
+
+/// The number of an optional position, 0 for "before the first".
+pub(crate) fn number(position: Option<Position>) -> i64 {
+    int(Position::number(position))
+}

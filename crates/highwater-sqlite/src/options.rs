@@ -1,0 +1,103 @@
+use crate::OpenError;
+use highwater_core::Limits;
+use std::time::Duration;
+
+/// When a write counts as durable. The words are SQLite's (`PRAGMA synchronous`, in WAL mode).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Synchronous {
+    /// Every group of writes is on disk before it is acknowledged. The default; lower it only where a power cut
+    /// may lose acknowledged writes.
+    #[default]
+    Full,
+    /// Written at once, on disk some time later: a power cut may lose the last acknowledged writes, a crash of
+    /// the program does not. The file stays sound. For views, which can be rebuilt, and for tests.
+    Normal,
+}
+
+impl Synchronous {
+    pub(crate) fn pragma(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::Normal => "NORMAL",
+        }
+    }
+}
+
+/// How a store is opened. Every field has a default that suits most applications.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// How many partitions a store gets when it is created, 1 to 1024 (default 16); ignored for one that exists.
+    /// Raise it when more than 16 instances shall share the work of one processor; every partition costs two
+    /// pages and a little time at each read of all of them.
+    pub partitions: u16,
+    /// When a write counts as durable (default [`Synchronous::Full`]).
+    pub synchronous: Synchronous,
+    /// How many threads read, 1 to 64 (default 2). Raise it when reads wait for one another while cores are idle.
+    /// In memory the writer's thread reads.
+    pub readers: usize,
+    /// How long the id of a message that is no longer there is remembered (default 30 days). Raise it when a
+    /// sender may repeat itself later than that; lower it when the table of remembered ids grows too large.
+    pub remember: Duration,
+    /// What the store accepts (default [`Limits::portable`]).
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            partitions: 16,
+            synchronous: Synchronous::Full,
+            readers: 2,
+            remember: Duration::from_secs(30 * 24 * 60 * 60),
+            limits: Limits::portable(),
+        }
+    }
+}
+
+impl Options {
+    /// Sets how many partitions a store gets when it is created.
+    pub fn partitions(mut self, partitions: u16) -> Self {
+        self.partitions = partitions;
+        self
+    }
+
+    /// Sets when a write counts as durable.
+    pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
+        self.synchronous = synchronous;
+        self
+    }
+
+    /// Sets how many threads read.
+    pub fn readers(mut self, readers: usize) -> Self {
+        self.readers = readers;
+        self
+    }
+
+    /// Sets how long the ids of messages are remembered.
+    pub fn remember(mut self, span: Duration) -> Self {
+        self.remember = span;
+        self
+    }
+
+    /// Sets what the store accepts.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// Whether every option is in its range.
+pub(crate) fn check(options: &Options) -> Result<(), OpenError> {
+    let partitions = usize::from(options.partitions);
+    if !(1..=1024).contains(&partitions) {
+        let (what, range) = ("the number of partitions", "between 1 and 1024");
+        return Err(OpenError::OutOfRange { what, value: partitions, range });
+    }
+    if !(1..=64).contains(&options.readers) {
+        let (what, range) = ("the number of readers", "between 1 and 64");
+        return Err(OpenError::OutOfRange { what, value: options.readers, range });
+    }
+    Ok(())
+}

@@ -1,0 +1,478 @@
+//! Queues: what happens to messages, inside a transaction of the writer.
+
+use crate::{
+    cells,
+    engine::{StoreEngine, later},
+    fault::{int, uint, unreadable},
+};
+use bytes::Bytes;
+use highwater_core::{
+    Attempt, Cell, CellError, Delivery, EngineError, FailureKind, GetError, Limits, Message, MessageId, Name,
+    NewMessage, Parked, Parking, Put, PutError, Receipt, ReceiptError, ReplayError, Timestamp, Update,
+};
+use rusqlite::{Connection, OptionalExtension, Row, types::Type};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Expired messages and forgotten ids that one put takes along.
+const SWEEP: i64 = 32;
+
+const DELAY_RANGE: &str = "between 0 seconds and 7 days";
+const VISIBILITY_RANGE: &str = "between 1 second and 7 days";
+
+/// Columns of a message, in `message` and in `parked`.
+const COLUMNS: &str = "id, body, put_at, visible_at, dequeue_count, history";
+
+pub(crate) fn check_put(message: &NewMessage, limits: &Limits) -> Result<(), PutError> {
+    let (what, size, limit) = ("bytes of a message", message.body.len(), limits.message_bytes);
+    if size > limit {
+        return Err(PutError::TooLarge { what, size, limit });
+    }
+    if message.delay > limits.longest_delay {
+        return Err(PutError::OutOfRange { what: "the delay of a message", range: DELAY_RANGE });
+    }
+    if message.time_to_live.is_some_and(|span| span < Duration::from_secs(1)) {
+        return Err(PutError::OutOfRange {
+            what: "the time to live of a message",
+            range: "at least 1 second",
+        });
+    }
+    match message.cell.as_ref().map(|cell| cells::check(cell, limits)) {
+        Some(Err(CellError::TooLarge { what, size, limit })) => Err(PutError::TooLarge { what, size, limit }),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn check_get(max: usize, visibility: Option<Duration>, limits: &Limits) -> Result<(), GetError> {
+    if max == 0 || max > limits.messages_per_get {
+        return Err(GetError::OutOfRange { what: "the number of messages", range: "between 1 and 32" });
+    }
+    let longest = limits.longest_delay;
+    if visibility.is_some_and(|span| span < Duration::from_secs(1) || span > longest) {
+        return Err(GetError::OutOfRange { what: "the visibility time-out", range: VISIBILITY_RANGE });
+    }
+    Ok(())
+}
+
+pub(crate) fn check_update(update: &Update, limits: &Limits) -> Result<(), ReceiptError> {
+    if update.visible_in > limits.longest_delay {
+        return Err(ReceiptError::OutOfRange { what: "the visibility time-out", range: DELAY_RANGE });
+    }
+    let (what, limit) = ("bytes of a message", limits.message_bytes);
+    match update.body.as_ref().map(Bytes::len).filter(|size| *size > limit) {
+        Some(size) => Err(ReceiptError::TooLarge { what, size, limit }),
+        None => Ok(()),
+    }
+}
+
+fn message_id(row: &Row<'_>, column: usize) -> rusqlite::Result<MessageId> {
+    let bytes: [u8; 16] = row.get(column)?;
+    Ok(MessageId(Uuid::from_bytes(bytes)))
+}
+
+/// The message whose columns begin at `first`.
+pub(crate) fn message(row: &Row<'_>, first: usize) -> rusqlite::Result<Message> {
+    let moment = |column| Ok::<_, rusqlite::Error>(Timestamp::from_micros(row.get(column)?));
+    let body = Bytes::from(row.get::<_, Vec<u8>>(first + 1)?);
+    let mut message = Message::new(message_id(row, first)?, body, moment(first + 2)?, moment(first + 3)?);
+    message.dequeue_count = row.get(first + 4)?;
+    if let Some(history) = row.get::<_, Option<String>>(first + 5)? {
+        message.history = decode(&history)?;
+    }
+    Ok(message)
+}
+
+fn decode<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+}
+
+fn encode(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+fn history(attempts: &[Attempt]) -> rusqlite::Result<Option<String>> {
+    if attempts.is_empty() { Ok(None) } else { encode(&attempts).map(Some) }
+}
+
+/// The number of a delivery that comes after `last`. It is never below the time, so that a message whose id was
+/// forgotten and put again does not accept receipts of its former life.
+fn next_delivery(last: i64, now: Timestamp) -> i64 {
+    now.as_micros().max(last + 1)
+}
+
+pub(crate) fn put(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    queue: &Name,
+    new: &NewMessage,
+) -> rusqlite::Result<Result<Put, PutError>> {
+    if let Some(cell) = &new.cell {
+        match cells::write(connection, engine, cell)? {
+            Ok(_) => {}
+            Err(CellError::Conflict { .. }) => return Ok(Err(cell_conflict(connection, engine, cell)?)),
+            Err(CellError::Engine(error)) => return Ok(Err(error.into())),
+            Err(error) => return Ok(Err(EngineError::new(FailureKind::Other, error.to_string()).into())),
+        }
+    }
+    sweep(connection, engine)?;
+    let number = match engine.queue(connection, queue)? {
+        Some(number) => number,
+        None => engine.add_queue(connection, queue)?,
+    };
+    let (id, now) = (new.id.0.into_bytes(), engine.now());
+    if let Some(visible_at) = remembered_visibility(connection, number, new.id)? {
+        return Ok(Ok(Put::new(None, Timestamp::from_micros(visible_at))));
+    }
+    let visible_at = later(now, new.delay);
+    connection
+        .prepare_cached("INSERT INTO remembered (queue, id, put_at, visible_at) VALUES (?1, ?2, ?3, ?4)")?
+        .execute((number, id, now.as_micros(), visible_at))?;
+    let seq = connection.last_insert_rowid();
+    let delivery = next_delivery(0, now);
+    connection
+        .prepare_cached(
+            "INSERT INTO message
+                (seq, queue, id, body, put_at, visible_at, expires_at, dequeue_count, delivery, history)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, NULL)",
+        )?
+        .execute((
+            seq,
+            number,
+            id,
+            &new.body[..],
+            now.as_micros(),
+            visible_at,
+            new.time_to_live.map(|span| later(now, span)),
+            delivery,
+        ))?;
+    let receipt = Receipt { queue: queue.clone(), message: new.id, delivery: uint(delivery)? };
+    Ok(Ok(Put::new(Some(receipt), Timestamp::from_micros(visible_at))))
+}
+
+/// The cell that stands in the way. The contract can only name one that is there.
+fn cell_conflict(
+    connection: &Connection,
+    engine: &StoreEngine,
+    cell: &highwater_core::CellWrite,
+) -> rusqlite::Result<PutError> {
+    let found: Option<Cell> = cells::read(connection, &engine.info, &cell.key)?;
+    Ok(match found {
+        Some(found) => PutError::CellConflict { found: Box::new(found) },
+        None => {
+            let message = format!("cell {} is not there, the message expects it; write it first", cell.key);
+            EngineError::new(FailureKind::Other, message).into()
+        }
+    })
+}
+
+/// When a message of this id becomes, or became, visible; `None` if the id is not remembered.
+fn remembered_visibility(
+    connection: &Connection,
+    queue: i64,
+    id: MessageId,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(
+            "SELECT coalesce(message.visible_at, remembered.visible_at)
+             FROM remembered LEFT JOIN message ON message.seq = remembered.seq
+             WHERE remembered.queue = ?1 AND remembered.id = ?2",
+        )?
+        .query_row((queue, id.0.into_bytes()), |row| row.get(0))
+        .optional()
+}
+
+/// Removes a few expired messages, and a few ids that were remembered long enough and have no message any more.
+fn sweep(connection: &Connection, engine: &mut StoreEngine) -> rusqlite::Result<()> {
+    let now = engine.now().as_micros();
+    connection
+        .prepare_cached(
+            "DELETE FROM message WHERE seq IN
+                (SELECT seq FROM message WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
+        )?
+        .execute([now, SWEEP])?;
+    let horizon = now.saturating_sub(i64::try_from(engine.remember.as_micros()).unwrap_or(i64::MAX));
+    let mut oldest =
+        connection.prepare_cached("SELECT put_at FROM remembered WHERE seq > ?1 ORDER BY seq LIMIT 1")?;
+    let due = oldest.query_row([engine.swept], |row| row.get::<_, i64>(0)).optional()?;
+    if due.is_none_or(|put_at| put_at >= horizon) {
+        return Ok(());
+    }
+    // The newest one stays, so that its number is not given again behind the sweeper's back.
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, queue, id, EXISTS (SELECT 1 FROM message WHERE message.seq = remembered.seq)
+         FROM remembered WHERE seq > ?1 AND put_at < ?2 AND seq < (SELECT max(seq) FROM remembered)
+         ORDER BY seq LIMIT ?3",
+    )?;
+    let mut rows = statement.query([engine.swept, horizon, SWEEP])?;
+    let mut forgotten = Vec::new();
+    while let Some(row) = rows.next()? {
+        engine.swept = row.get(0)?;
+        let (queue, id): (i64, [u8; 16]) = (row.get(1)?, row.get(2)?);
+        let lives: bool = row.get(3)?;
+        if !lives && parked_row(connection, queue, MessageId(Uuid::from_bytes(id)))?.is_none() {
+            forgotten.push(engine.swept);
+        }
+    }
+    for seq in forgotten {
+        connection.prepare_cached("DELETE FROM remembered WHERE seq = ?1")?.execute([seq])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn get(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    queue: &Name,
+    max: usize,
+    visibility: Duration,
+) -> rusqlite::Result<Vec<Delivery>> {
+    let Some(number) = engine.queue(connection, queue)? else { return Ok(Vec::new()) };
+    let now = engine.now();
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS}, seq, delivery FROM message
+         WHERE queue = ?1 AND visible_at <= ?2 AND (expires_at IS NULL OR expires_at > ?2)
+         ORDER BY visible_at, seq LIMIT ?3"
+    ))?;
+    let found = statement
+        .query_map((number, now.as_micros(), int(max as u64)), |row| {
+            Ok((message(row, 0)?, row.get::<_, i64>(6)?, row.get::<_, i64>(7)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let visible_at = later(now, visibility);
+    // A message that was taken never expires: somebody may be working on it.
+    let mut update = connection.prepare_cached(
+        "UPDATE message
+         SET visible_at = ?2, dequeue_count = ?3, delivery = ?4, expires_at = NULL WHERE seq = ?1",
+    )?;
+    let mut deliveries = Vec::with_capacity(found.len());
+    for (mut message, seq, last) in found {
+        let delivery = next_delivery(last, now);
+        message.dequeue_count = message.dequeue_count.saturating_add(1);
+        message.visible_at = Timestamp::from_micros(visible_at);
+        update.execute((seq, visible_at, message.dequeue_count, delivery))?;
+        let receipt = Receipt { queue: queue.clone(), message: message.id, delivery: uint(delivery)? };
+        deliveries.push(Delivery { message, receipt });
+    }
+    Ok(deliveries)
+}
+
+/// A message that is in its queue, found through its id.
+struct Held {
+    seq: i64,
+    queue: i64,
+    delivery: i64,
+    message: Message,
+}
+
+/// The message of a receipt, if the receipt is good.
+fn held(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    receipt: &Receipt,
+) -> rusqlite::Result<Result<Held, ReceiptError>> {
+    let message_id = receipt.message;
+    let not_found = Ok(Err(ReceiptError::MessageNotFound { message: message_id }));
+    let Some(queue) = engine.queue(connection, &receipt.queue)? else { return not_found };
+    let mut statement = connection.prepare_cached(
+        "SELECT m.id, m.body, m.put_at, m.visible_at, m.dequeue_count, m.history, m.seq, m.delivery
+         FROM remembered AS r JOIN message AS m ON m.seq = r.seq
+         WHERE r.queue = ?1 AND r.id = ?2 AND (m.expires_at IS NULL OR m.expires_at > ?3)",
+    )?;
+    let found = statement
+        .query_row((queue, message_id.0.into_bytes(), engine.now().as_micros()), |row| {
+            Ok(Held { seq: row.get(6)?, queue, delivery: row.get(7)?, message: message(row, 0)? })
+        })
+        .optional()?;
+    let Some(held) = found else { return not_found };
+    if uint(held.delivery)? != receipt.delivery {
+        return Ok(Err(ReceiptError::ReceiptMismatch { message: message_id }));
+    }
+    Ok(Ok(held))
+}
+
+macro_rules! held_or_return {
+    ($connection:expr, $engine:expr, $receipt:expr) => {
+        match held($connection, $engine, $receipt)? {
+            Ok(held) => held,
+            Err(error) => return Ok(Err(error)),
+        }
+    };
+}
+
+pub(crate) fn update(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    receipt: &Receipt,
+    update: &Update,
+) -> rusqlite::Result<Result<Receipt, ReceiptError>> {
+    let mut held = held_or_return!(connection, engine, receipt);
+    let now = engine.now();
+    if let Some(note) = &update.note {
+        held.message.note(now, note.clone());
+    }
+    let delivery = next_delivery(held.delivery, now);
+    let body = update.body.as_ref().map(|body| &body[..]);
+    connection
+        .prepare_cached(
+            "UPDATE message SET visible_at = ?2, delivery = ?3, body = coalesce(?4, body), history = ?5
+             WHERE seq = ?1",
+        )?
+        .execute((
+            held.seq,
+            later(now, update.visible_in),
+            delivery,
+            body,
+            history(&held.message.history)?,
+        ))?;
+    Ok(Ok(Receipt { delivery: uint(delivery)?, ..receipt.clone() }))
+}
+
+fn remove(connection: &Connection, seq: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM message WHERE seq = ?1")?.execute([seq]).map(|_| ())
+}
+
+pub(crate) fn delete(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    receipt: &Receipt,
+) -> rusqlite::Result<Result<(), ReceiptError>> {
+    let held = held_or_return!(connection, engine, receipt);
+    remove(connection, held.seq).map(Ok)
+}
+
+pub(crate) fn park(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    receipt: &Receipt,
+    parking: &Parking,
+) -> rusqlite::Result<Result<(), ReceiptError>> {
+    let Held { seq, queue, delivery, message } = held_or_return!(connection, engine, receipt);
+    connection
+        .prepare_cached(
+            "INSERT INTO parked (queue, id, body, put_at, visible_at, dequeue_count, delivery, history, parking,
+                parked_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute((
+            queue,
+            message.id.0.into_bytes(),
+            &message.body[..],
+            message.put_at.as_micros(),
+            message.visible_at.as_micros(),
+            message.dequeue_count,
+            delivery,
+            history(&message.history)?,
+            encode(parking)?,
+            engine.now().as_micros(),
+        ))?;
+    remove(connection, seq).map(Ok)
+}
+
+fn parked_from(row: &Row<'_>) -> rusqlite::Result<Parked> {
+    let parking: String = row.get(6)?;
+    Ok(Parked::new(message(row, 0)?, decode(&parking)?, Timestamp::from_micros(row.get(7)?)))
+}
+
+/// A parked message and its last delivery.
+pub(crate) fn parked_row(
+    connection: &Connection,
+    queue: i64,
+    id: MessageId,
+) -> rusqlite::Result<Option<(Parked, i64)>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS}, parking, parked_at, delivery FROM parked WHERE queue = ?1 AND id = ?2"
+        ))?
+        .query_row((queue, id.0.into_bytes()), |row| Ok((parked_from(row)?, row.get(8)?)))
+        .optional()
+}
+
+pub(crate) fn parked_after(
+    connection: &Connection,
+    queue: i64,
+    after: Option<MessageId>,
+    max: usize,
+) -> rusqlite::Result<Vec<Parked>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS}, parking, parked_at FROM parked WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
+    ))?;
+    // An empty blob is before every id.
+    let after = after.map_or(Vec::new(), |id| id.0.as_bytes().to_vec());
+    statement.query_map((queue, after, int(max as u64)), parked_from)?.collect()
+}
+
+pub(crate) fn replay(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    queue: &Name,
+    id: MessageId,
+) -> rusqlite::Result<Result<(), ReplayError>> {
+    let number = engine.queue(connection, queue)?;
+    let found = match number {
+        Some(number) => parked_row(connection, number, id)?.map(|found| (number, found)),
+        None => None,
+    };
+    let Some((number, (parked, delivery))) = found else {
+        return Ok(Err(ReplayError::NotParked { queue: queue.clone(), message: id }));
+    };
+    let now = engine.now();
+    let seq: i64 = connection
+        .prepare_cached("SELECT seq FROM remembered WHERE queue = ?1 AND id = ?2")?
+        .query_row((number, id.0.into_bytes()), |row| row.get(0))
+        .optional()?
+        .ok_or_else(|| unreadable("a parked message is not remembered"))?;
+    connection
+        .prepare_cached(
+            "INSERT INTO message
+                (seq, queue, id, body, put_at, visible_at, expires_at, dequeue_count, delivery, history)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, 0, ?7, ?8)",
+        )?
+        .execute((
+            seq,
+            number,
+            id.0.into_bytes(),
+            &parked.message.body[..],
+            parked.message.put_at.as_micros(),
+            now.as_micros(),
+            next_delivery(delivery, now),
+            history(&parked.message.history)?,
+        ))?;
+    unpark(connection, number, id)?;
+    Ok(Ok(()))
+}
+
+fn unpark(connection: &Connection, queue: i64, id: MessageId) -> rusqlite::Result<usize> {
+    connection
+        .prepare_cached("DELETE FROM parked WHERE queue = ?1 AND id = ?2")?
+        .execute((queue, id.0.into_bytes()))
+}
+
+pub(crate) fn discard(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    queue: &Name,
+    id: MessageId,
+) -> rusqlite::Result<Result<(), ReplayError>> {
+    let removed = match engine.queue(connection, queue)? {
+        Some(number) => unpark(connection, number, id)?,
+        None => 0,
+    };
+    let not_parked = || ReplayError::NotParked { queue: queue.clone(), message: id };
+    Ok(if removed == 0 { Err(not_parked()) } else { Ok(()) })
+}
+
+pub(crate) fn clear(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    queue: &Name,
+) -> rusqlite::Result<u64> {
+    let Some(number) = engine.queue(connection, queue)? else { return Ok(0) };
+    let now = engine.now().as_micros();
+    // What has expired is not there any more, so it does not count.
+    connection
+        .prepare_cached("DELETE FROM message WHERE queue = ?1 AND expires_at <= ?2")?
+        .execute([number, now])?;
+    let removed = connection.prepare_cached("DELETE FROM message WHERE queue = ?1")?.execute([number])?;
+    Ok(removed as u64)
+}

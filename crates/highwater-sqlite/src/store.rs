@@ -1,0 +1,372 @@
+use crate::{
+    OpenError, Options, cells,
+    commit::{self, Commit},
+    engine::StoreEngine,
+    feed, item,
+    known::Known,
+    location::Location,
+    options::check,
+    queue, queue_reads,
+    readers::{Readers, StartError, in_transaction},
+    schema::{STORE, create_log, create_log_view},
+    writer::{Writer, simple_operation},
+};
+use async_trait::async_trait;
+use highwater_core::{
+    Batch, Cell, CellError, CellKey, CellWrite, Cells, Change, ChangePage, ChangeRequest, Clock, CommandId,
+    CommitError, Committed, Decided, Delivery, Depth, ETag, EngineError, Epoch, Expect, FeedError, GetError,
+    Item, ItemKey, Limits, Message, MessageId, Name, NewMessage, Parked, Parking, Partition, PartitionKey,
+    Position, Put, PutError, Queue, ReadError, Receipt, ReceiptError, ReplayError, Store, StoreId, StoreInfo,
+    Timestamp, Token, Update, Version, Wake, Waker,
+};
+use rusqlite::Connection;
+use std::{path::Path, sync::Arc, time::Duration};
+use uuid::Uuid;
+
+/// A store, its queues and its cells in one SQLite file.
+///
+/// Dropping the last reference finishes the work that was handed over, moves the write-ahead log into the file
+/// and closes it, waiting at most half a second; [`Sqlite::close`] waits as long as it takes.
+pub struct Sqlite {
+    info: StoreInfo,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    store_waker: Waker,
+    queue_waker: Waker,
+    /// Before the writer, so that the readers' connections close first and the last one moves the log.
+    readers: Option<Readers<Known>>,
+    writer: Writer<StoreEngine>,
+}
+
+impl std::fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sqlite").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+simple_operation!(PutMessage, "put", crate::writer::Wakes::QUEUE);
+simple_operation!(GetMessages, "get", crate::writer::Wakes::NOBODY);
+simple_operation!(UpdateMessage, "update", crate::writer::Wakes::QUEUE);
+simple_operation!(DeleteMessage, "delete", crate::writer::Wakes::NOBODY);
+simple_operation!(ParkMessage, "park", crate::writer::Wakes::NOBODY);
+simple_operation!(ReplayMessage, "replay", crate::writer::Wakes::QUEUE);
+simple_operation!(ClearQueue, "clear", crate::writer::Wakes::NOBODY);
+simple_operation!(WriteCell, "cell", crate::writer::Wakes::NOBODY);
+
+impl Sqlite {
+    /// Opens the store in a file; makes the file, and its folder, if they are not there.
+    ///
+    /// # Errors
+    /// [`OpenError`], one line that names the file and the way out.
+    pub fn open(
+        path: impl AsRef<Path>,
+        options: Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        Self::at(Location::file(path.as_ref(), &options), options, clock)
+    }
+
+    /// A fresh store in memory, gone with its last reference.
+    ///
+    /// # Errors
+    /// [`OpenError`] when an option is out of its range.
+    pub fn in_memory(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
+        Self::at(Location::Memory, options, clock)
+    }
+
+    fn at(location: Location, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
+        check(&options)?;
+        let now = clock.now().as_micros();
+        let connection = STORE.open(&location, |connection| create(connection, options.partitions, now))?;
+        let failed = |error: rusqlite::Error| OpenError::from_sqlite(location.shown(), &error);
+        let info = read_info(&connection).map_err(failed)?;
+        let readers = Readers::start("store", &location, options.readers).map_err(|error| match error {
+            StartError::Sqlite(error) => failed(error),
+            StartError::Thread(error) => OpenError::other(location.shown(), error.to_string()),
+        })?;
+        let (store_waker, queue_waker) = (Waker::new(), Waker::new());
+        let wakers = (store_waker.clone(), queue_waker.clone());
+        let engine = StoreEngine::new(info, location.clone(), Arc::clone(&clock), &options, wakers);
+        let writer = Writer::start(connection, engine)
+            .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
+        let limits = options.limits;
+        Ok(Arc::new(Self { info, limits, clock, store_waker, queue_waker, readers, writer }))
+    }
+
+    /// Finishes the work that was handed over, moves the write-ahead log into the file and closes it. What is
+    /// asked of the store from then on is refused as [`Closed`](highwater_core::FailureKind::Closed).
+    pub async fn close(&self) {
+        if let Some(readers) = &self.readers {
+            readers.close().await;
+        }
+        self.writer.close().await;
+    }
+
+    async fn read<T, R>(
+        &self,
+        read: impl FnOnce(&Connection, &mut Known) -> rusqlite::Result<Result<T, R>> + Send + 'static,
+    ) -> Result<T, R>
+    where
+        T: Send + 'static,
+        R: From<EngineError> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.read(read).await,
+            None => {
+                let read = move |connection: &Connection, engine: &mut StoreEngine| {
+                    in_transaction(connection, |connection| read(connection, &mut engine.known))
+                };
+                self.writer.read(read).await
+            }
+        }
+    }
+}
+
+/// Fills a new store.
+fn create(connection: &Connection, partitions: u16, now: i64) -> rusqlite::Result<()> {
+    let id = StoreId::random().0.into_bytes();
+    connection.execute(
+        "INSERT INTO meta (one, store, epoch, partitions, created_at) VALUES (1, ?1, 1, ?2, ?3)",
+        (id, partitions, now),
+    )?;
+    connection.execute("INSERT INTO moment (one, last) VALUES (1, ?1)", [now])?;
+    for partition in 0..partitions {
+        create_log(connection, partition)?;
+    }
+    create_log_view(connection, partitions)
+}
+
+fn read_info(connection: &Connection) -> rusqlite::Result<StoreInfo> {
+    connection.query_row("SELECT store, epoch, partitions FROM meta", [], |row| {
+        let id: [u8; 16] = row.get(0)?;
+        let id = StoreId(Uuid::from_bytes(id));
+        Ok(StoreInfo { id, epoch: Epoch(row.get(1)?), partitions: row.get(2)? })
+    })
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    fn info(&self) -> StoreInfo {
+        self.info
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
+        batch.check(&self.limits)?;
+        self.writer.write(Commit::new(batch, &self.info)).await
+    }
+
+    async fn item(&self, key: &ItemKey) -> Result<Option<Item>, ReadError> {
+        let (key, info) = (key.clone(), self.info);
+        self.read(move |connection, known| item::item(connection, known, &info, &key).map(Ok)).await
+    }
+
+    async fn history(
+        &self,
+        key: &ItemKey,
+        before: Option<Version>,
+        max: usize,
+    ) -> Result<Vec<Change>, ReadError> {
+        let (key, info) = (key.clone(), self.info);
+        self.read(move |connection, known| item::history(connection, known, &info, &key, before, max).map(Ok))
+            .await
+    }
+
+    async fn decided(&self, key: &PartitionKey, command: CommandId) -> Result<Option<Decided>, ReadError> {
+        let (key, info) = (key.clone(), self.info);
+        self.read(move |connection, known| {
+            let log = known.log(info.partition_of(&key).0);
+            commit::decided(connection, &log, &info, &key, command).map(Ok)
+        })
+        .await
+    }
+
+    async fn changes(&self, request: &ChangeRequest) -> Result<ChangePage, FeedError> {
+        let (request, info) = (request.clone(), self.info);
+        self.read(move |connection, known| feed::changes(connection, known, &info, &request)).await
+    }
+
+    async fn position_before(
+        &self,
+        partition: Partition,
+        at: Timestamp,
+    ) -> Result<Option<Position>, FeedError> {
+        if partition.0 >= self.info.partitions {
+            return Err(FeedError::NoPartition { asked: partition.0, partitions: self.info.partitions });
+        }
+        self.read(move |connection, known| {
+            let log = known.log(partition.0);
+            feed::position_before(connection, &log, at).map(Ok)
+        })
+        .await
+    }
+
+    async fn head(&self) -> Result<Token, ReadError> {
+        let info = self.info;
+        self.read(move |connection, _| feed::head(connection, &info).map(Ok)).await
+    }
+
+    fn wake(&self) -> Wake {
+        self.store_waker.subscribe()
+    }
+}
+
+#[async_trait]
+impl Queue for Sqlite {
+    async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
+        queue::check_put(&message, &self.limits)?;
+        let queue = queue.clone();
+        self.writer
+            .write(PutMessage(move |connection: &Connection, engine: &mut StoreEngine| {
+                queue::put(connection, engine, &queue, &message)
+            }))
+            .await
+    }
+
+    async fn get(&self, queue: &Name, max: usize, visibility: Duration) -> Result<Vec<Delivery>, GetError> {
+        queue::check_get(max, Some(visibility), &self.limits)?;
+        let queue = queue.clone();
+        self.writer
+            .write(GetMessages(move |connection: &Connection, engine: &mut StoreEngine| {
+                queue::get(connection, engine, &queue, max, visibility).map(Ok)
+            }))
+            .await
+    }
+
+    async fn peek(&self, queue: &Name, max: usize) -> Result<Vec<Message>, GetError> {
+        queue::check_get(max, None, &self.limits)?;
+        let (queue, now) = (queue.clone(), self.clock.now());
+        self.read(move |connection, _| {
+            let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(Vec::new())) };
+            queue_reads::peek(connection, number, feed::moment(connection, now)?, max).map(Ok)
+        })
+        .await
+    }
+
+    async fn update(&self, receipt: &Receipt, update: Update) -> Result<Receipt, ReceiptError> {
+        queue::check_update(&update, &self.limits)?;
+        let receipt = receipt.clone();
+        self.writer
+            .write(UpdateMessage(move |connection: &Connection, engine: &mut StoreEngine| {
+                queue::update(connection, engine, &receipt, &update)
+            }))
+            .await
+    }
+
+    async fn delete(&self, receipt: &Receipt) -> Result<(), ReceiptError> {
+        let receipt = receipt.clone();
+        self.writer
+            .write(DeleteMessage(move |connection: &Connection, engine: &mut StoreEngine| {
+                queue::delete(connection, engine, &receipt)
+            }))
+            .await
+    }
+
+    async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError> {
+        let receipt = receipt.clone();
+        self.writer
+            .write(ParkMessage(move |connection: &Connection, engine: &mut StoreEngine| {
+                queue::park(connection, engine, &receipt, &parking)
+            }))
+            .await
+    }
+
+    async fn parked(
+        &self,
+        queue: &Name,
+        after: Option<MessageId>,
+        max: usize,
+    ) -> Result<Vec<Parked>, GetError> {
+        let queue = queue.clone();
+        self.read(move |connection, _| {
+            let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(Vec::new())) };
+            queue::parked_after(connection, number, after, max).map(Ok)
+        })
+        .await
+    }
+
+    async fn parked_message(&self, queue: &Name, message: MessageId) -> Result<Option<Parked>, GetError> {
+        let queue = queue.clone();
+        self.read(move |connection, _| {
+            let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(None)) };
+            Ok(Ok(queue::parked_row(connection, number, message)?.map(|(parked, _)| parked)))
+        })
+        .await
+    }
+
+    async fn replay(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError> {
+        let queue = queue.clone();
+        self.writer
+            .write(ReplayMessage(move |connection: &Connection, engine: &mut StoreEngine| {
+                queue::replay(connection, engine, &queue, message)
+            }))
+            .await
+    }
+
+    async fn discard(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError> {
+        let queue = queue.clone();
+        self.writer
+            .write(ClearQueue(move |connection: &Connection, engine: &mut StoreEngine| {
+                queue::discard(connection, engine, &queue, message)
+            }))
+            .await
+    }
+
+    async fn clear(&self, queue: &Name) -> Result<u64, GetError> {
+        let queue = queue.clone();
+        self.writer
+            .write(ClearQueue(move |connection: &Connection, engine: &mut StoreEngine| {
+                queue::clear(connection, engine, &queue).map(Ok)
+            }))
+            .await
+    }
+
+    async fn depth(&self, queue: &Name) -> Result<Depth, GetError> {
+        let (queue, now) = (queue.clone(), self.clock.now());
+        self.read(move |connection, _| {
+            let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(Depth::default())) };
+            queue_reads::depth(connection, number, feed::moment(connection, now)?).map(Ok)
+        })
+        .await
+    }
+
+    fn wake(&self) -> Wake {
+        self.queue_waker.subscribe()
+    }
+}
+
+#[async_trait]
+impl Cells for Sqlite {
+    async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
+        let (key, info) = (key.clone(), self.info);
+        self.read(move |connection, _| cells::read(connection, &info, &key).map(Ok)).await
+    }
+
+    async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
+        cells::check(&write, &self.limits)?;
+        self.writer
+            .write(WriteCell(move |connection: &Connection, engine: &mut StoreEngine| {
+                cells::write(connection, engine, &write)
+            }))
+            .await
+    }
+
+    async fn delete(&self, key: &CellKey, expect: Expect) -> Result<(), CellError> {
+        cells::check_key(key)?;
+        let key = key.clone();
+        self.writer
+            .write(WriteCell(move |connection: &Connection, engine: &mut StoreEngine| {
+                cells::delete(connection, engine, &key, expect)
+            }))
+            .await
+    }
+
+    async fn list(&self, space: &Name, after: Option<&str>, max: usize) -> Result<Vec<Cell>, ReadError> {
+        let (space, after, info) = (space.clone(), after.map(str::to_owned), self.info);
+        self.read(move |connection, _| cells::list(connection, &info, &space, after.as_deref(), max).map(Ok))
+            .await
+    }
+}

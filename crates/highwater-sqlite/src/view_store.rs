@@ -1,0 +1,187 @@
+use crate::{
+    OpenError, Options,
+    location::Location,
+    options::check,
+    readers::{Readers, StartError, in_transaction},
+    schema::VIEWS,
+    views,
+    writer::{Engine, Wakes, Writer, simple_operation},
+};
+use async_trait::async_trait;
+use highwater_core::{
+    Claim, Clock, Document, DocumentKey, EngineError, Epoch, Limits, ReadError, StoreId, ViewBatch, ViewName,
+    ViewReached, ViewSlot, ViewStore, ViewWriteError, Wake, Waker,
+};
+use rusqlite::Connection;
+use std::{path::Path, sync::Arc};
+
+/// The documents of views in a SQLite file of their own, so that a rebuild never touches the log.
+///
+/// It is dropped and closed as [`Sqlite`](crate::Sqlite) is.
+pub struct SqliteViews {
+    limits: Limits,
+    waker: Waker,
+    readers: Option<Readers<()>>,
+    writer: Writer<ViewEngine>,
+}
+
+impl std::fmt::Debug for SqliteViews {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteViews").finish_non_exhaustive()
+    }
+}
+
+simple_operation!(ClaimSlot, "claim", Wakes::NOBODY);
+simple_operation!(WriteView, "view", Wakes::VIEWS);
+
+/// Groups of a view store share nothing but their transaction.
+struct ViewEngine {
+    location: Location,
+    waker: Waker,
+}
+
+impl Engine for ViewEngine {
+    const NAME: &'static str = "views";
+    const BEFORE_COMMIT: &'static str = "sqlite.views.commit.before";
+    const AFTER_COMMIT: &'static str = "sqlite.views.commit.after";
+
+    fn reconnect(&self) -> rusqlite::Result<Option<Connection>> {
+        self.location.reconnect()
+    }
+
+    fn begin(&mut self, _: &Connection) -> rusqlite::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &Connection) -> rusqlite::Result<()> {
+        Ok(())
+    }
+
+    fn forget(&mut self) {}
+
+    fn wake(&self, wakes: Wakes) {
+        if wakes.views {
+            self.waker.wake();
+        }
+    }
+}
+
+impl SqliteViews {
+    /// Opens the view store in a file; makes the file, and its folder, if they are not there.
+    ///
+    /// Of the options it heeds `synchronous`, `readers` and `limits` (a document may be as large as a batch). It
+    /// needs no time; the clock is there because every engine gets one.
+    ///
+    /// # Errors
+    /// [`OpenError`], one line that names the file and the way out.
+    pub fn open(
+        path: impl AsRef<Path>,
+        options: Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        Self::at(Location::file(path.as_ref(), &options), options, clock)
+    }
+
+    /// A fresh view store in memory, gone with its last reference.
+    ///
+    /// # Errors
+    /// [`OpenError`] when an option is out of its range.
+    pub fn in_memory(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
+        Self::at(Location::Memory, options, clock)
+    }
+
+    fn at(location: Location, options: Options, _: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
+        check(&options)?;
+        let connection = VIEWS.open(&location, |_| Ok(()))?;
+        let readers = Readers::start("views", &location, options.readers).map_err(|error| match error {
+            StartError::Sqlite(error) => OpenError::from_sqlite(location.shown(), &error),
+            StartError::Thread(error) => OpenError::other(location.shown(), error.to_string()),
+        })?;
+        let waker = Waker::new();
+        let engine = ViewEngine { location: location.clone(), waker: waker.clone() };
+        let writer = Writer::start(connection, engine)
+            .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
+        Ok(Arc::new(Self { limits: options.limits, waker, readers, writer }))
+    }
+
+    /// Finishes the work that was handed over, moves the write-ahead log into the file and closes it.
+    pub async fn close(&self) {
+        if let Some(readers) = &self.readers {
+            readers.close().await;
+        }
+        self.writer.close().await;
+    }
+
+    async fn read<T, R>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<Result<T, R>> + Send + 'static,
+    ) -> Result<T, R>
+    where
+        T: Send + 'static,
+        R: From<EngineError> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.read(move |connection, ()| read(connection)).await,
+            None => self.writer.read(move |connection, _| in_transaction(connection, read)).await,
+        }
+    }
+}
+
+#[async_trait]
+impl ViewStore for SqliteViews {
+    async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
+        let slot = slot.clone();
+        self.writer
+            .write(ClaimSlot(move |connection: &Connection, _: &mut ViewEngine| {
+                views::claim(connection, &slot, store_epoch).map(Ok)
+            }))
+            .await
+    }
+
+    async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {
+        views::check(&batch, &self.limits)?;
+        self.writer
+            .write(WriteView(move |connection: &Connection, _: &mut ViewEngine| {
+                views::write(connection, &batch)
+            }))
+            .await
+    }
+
+    async fn documents(
+        &self,
+        view: &ViewName,
+        keys: &[DocumentKey],
+    ) -> Result<Vec<Option<Document>>, ReadError> {
+        let (view, keys) = (view.clone(), keys.to_vec());
+        self.read(move |connection| views::documents(connection, &view, &keys).map(Ok)).await
+    }
+
+    async fn document(
+        &self,
+        view: &ViewName,
+        store: StoreId,
+        key: &str,
+    ) -> Result<(Option<Document>, Option<ViewReached>), ReadError> {
+        let (view, key) = (view.clone(), key.to_owned());
+        self.read(move |connection| views::document_and_reached(connection, &view, store, &key).map(Ok)).await
+    }
+
+    async fn list(
+        &self,
+        view: &ViewName,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<Vec<Document>, ReadError> {
+        let (view, after) = (view.clone(), after.map(str::to_owned));
+        self.read(move |connection| views::list(connection, &view, after.as_deref(), max).map(Ok)).await
+    }
+
+    async fn reached(&self, view: &ViewName, store: StoreId) -> Result<Option<ViewReached>, ReadError> {
+        let view = view.clone();
+        self.read(move |connection| views::reached(connection, &view, store).map(Ok)).await
+    }
+
+    fn wake(&self) -> Wake {
+        self.waker.subscribe()
+    }
+}

@@ -1,0 +1,207 @@
+//! Documents of views and how far each view has come, inside a transaction.
+
+use crate::fault::{int, uint, unreadable};
+use highwater_core::{
+    Body, Claim, Document, Epoch, Json, Limits, Marks, Partition, Position, StoreId, ViewBatch, ViewName,
+    ViewReached, ViewSlot, ViewWriteError,
+};
+use rusqlite::{Connection, OptionalExtension, Row};
+use std::collections::BTreeMap;
+
+/// The longest key of a document, in bytes.
+const KEY_BYTES: usize = 512;
+
+/// A document is checked against the limit of a batch: what a commit can carry, a view can hold.
+pub(crate) fn check(batch: &ViewBatch, limits: &Limits) -> Result<(), ViewWriteError> {
+    for document in &batch.documents {
+        let body = document.body.as_ref().map_or(0, |body| body.json.as_bytes().len());
+        let sizes =
+            [("bytes of the key", document.key.len(), KEY_BYTES), ("bytes", body, limits.batch_bytes)];
+        for (what, size, limit) in sizes {
+            if size > limit {
+                let key = document.key.chars().take(64).collect();
+                return Err(ViewWriteError::TooLarge { key, what, size, limit });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The number of a view; `None` while nothing was written of it.
+fn view_id(connection: &Connection, view: &ViewName) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT id FROM view WHERE name = ?1 AND generation = ?2")?
+        .query_row((view.name.as_str(), view.generation), |row| row.get(0))
+        .optional()
+}
+
+/// The row of a slot: owner epoch, store epoch, position.
+fn slot_row(
+    connection: &Connection,
+    view: i64,
+    slot: &ViewSlot,
+) -> rusqlite::Result<Option<(i64, u32, Option<i64>)>> {
+    connection
+        .prepare_cached(
+            "SELECT owner_epoch, store_epoch, position FROM slot
+             WHERE view = ?1 AND store = ?2 AND partition = ?3",
+        )?
+        .query_row((view, slot.store.0.into_bytes(), slot.partition.0), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .optional()
+}
+
+pub(crate) fn claim(connection: &Connection, slot: &ViewSlot, store_epoch: Epoch) -> rusqlite::Result<Claim> {
+    let view = match view_id(connection, &slot.view)? {
+        Some(view) => view,
+        None => {
+            connection
+                .prepare_cached("INSERT INTO view (name, generation) VALUES (?1, ?2)")?
+                .execute((slot.view.name.as_str(), slot.view.generation))?;
+            connection.last_insert_rowid()
+        }
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO slot (view, store, partition, owner_epoch, store_epoch) VALUES (?1, ?2, ?3, 1, ?4)
+             ON CONFLICT (view, store, partition) DO UPDATE SET owner_epoch = owner_epoch + 1",
+        )?
+        .execute((view, slot.store.0.into_bytes(), slot.partition.0, store_epoch.0))?;
+    let row = slot_row(connection, view, slot)?;
+    let (owner_epoch, epoch, position) = row.ok_or_else(|| unreadable("a slot is not there"))?;
+    let position = position.and_then(|number| Position::new(number.unsigned_abs()));
+    Ok(Claim { owner_epoch: uint(owner_epoch)?, store_epoch: Epoch(epoch), position })
+}
+
+pub(crate) fn write(
+    connection: &Connection,
+    batch: &ViewBatch,
+) -> rusqlite::Result<Result<(), ViewWriteError>> {
+    let (slot, claim) = (&batch.slot, &batch.claim);
+    let fenced = || Ok(Err(ViewWriteError::Fenced { slot: Box::new(slot.clone()) }));
+    let Some(view) = view_id(connection, &slot.view)? else { return fenced() };
+    let Some((owner_epoch, store_epoch, position)) = slot_row(connection, view, slot)? else {
+        return fenced();
+    };
+    let position = position.and_then(|number| Position::new(number.unsigned_abs()));
+    let holds = uint(owner_epoch)? == claim.owner_epoch
+        && Epoch(store_epoch) == claim.store_epoch
+        && position == claim.position;
+    if !holds {
+        return fenced();
+    }
+    let mut version =
+        connection.prepare_cached("SELECT version FROM document WHERE view = ?1 AND key = ?2")?;
+    for document in &batch.documents {
+        let found: Option<i64> = version.query_row((view, &document.key), |row| row.get(0)).optional()?;
+        if found.unwrap_or(0) != int(document.expected) {
+            return Ok(Err(ViewWriteError::Conflict { key: document.key.clone() }));
+        }
+    }
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO document (view, key, version, schema, body, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (view, key) DO UPDATE SET version = ?3, schema = ?4, body = ?5, marks = ?6",
+    )?;
+    for document in &batch.documents {
+        let marks = serde_json::to_string(&document.marks)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        upsert.execute((
+            view,
+            &document.key,
+            int(document.expected) + 1,
+            document.body.as_ref().map(|body| body.schema),
+            document.body.as_ref().map(|body| body.json.as_bytes()),
+            marks,
+        ))?;
+    }
+    connection
+        .prepare_cached(
+            "UPDATE slot SET store_epoch = ?4, position = ?5 WHERE view = ?1 AND store = ?2 AND partition = ?3",
+        )?
+        .execute((
+            view,
+            slot.store.0.into_bytes(),
+            slot.partition.0,
+            batch.store_epoch.0,
+            int(batch.position.get()),
+        ))?;
+    Ok(Ok(()))
+}
+
+/// A row of key, version, schema, body, marks.
+fn document_from(row: &Row<'_>) -> rusqlite::Result<Document> {
+    let body = match (row.get::<_, Option<u32>>(2)?, row.get::<_, Option<Vec<u8>>>(3)?) {
+        (Some(schema), Some(json)) => Some(Body { schema, json: Json::from_stored(json.into()) }),
+        _ => None,
+    };
+    let marks: Marks = serde_json::from_str(row.get_ref(4)?.as_str()?)
+        .map_err(|_| unreadable("the marks of a document are not readable"))?;
+    Ok(Document::new(row.get(0)?, uint(row.get(1)?)?, body, marks))
+}
+
+fn document(connection: &Connection, view: i64, key: &str) -> rusqlite::Result<Option<Document>> {
+    connection
+        .prepare_cached(
+            "SELECT key, version, schema, body, marks FROM document WHERE view = ?1 AND key = ?2",
+        )?
+        .query_row((view, key), document_from)
+        .optional()
+}
+
+pub(crate) fn documents(
+    connection: &Connection,
+    view: &ViewName,
+    keys: &[String],
+) -> rusqlite::Result<Vec<Option<Document>>> {
+    let Some(view) = view_id(connection, view)? else { return Ok(vec![None; keys.len()]) };
+    keys.iter().map(|key| document(connection, view, key)).collect()
+}
+
+/// The document and how far the view has come, at one moment.
+pub(crate) fn document_and_reached(
+    connection: &Connection,
+    view: &ViewName,
+    store: StoreId,
+    key: &str,
+) -> rusqlite::Result<(Option<Document>, Option<ViewReached>)> {
+    let Some(number) = view_id(connection, view)? else { return Ok((None, None)) };
+    Ok((document(connection, number, key)?, reached(connection, view, store)?))
+}
+
+pub(crate) fn list(
+    connection: &Connection,
+    view: &ViewName,
+    after: Option<&str>,
+    max: usize,
+) -> rusqlite::Result<Vec<Document>> {
+    let Some(view) = view_id(connection, view)? else { return Ok(Vec::new()) };
+    // An empty key is a key too, so "from the beginning" is not "after the empty key".
+    let comparison = if after.is_some() { ">" } else { ">=" };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT key, version, schema, body, marks FROM document
+         WHERE view = ?1 AND key {comparison} ?2 AND body IS NOT NULL ORDER BY key LIMIT ?3"
+    ))?;
+    statement.query_map((view, after.unwrap_or(""), int(max as u64)), document_from)?.collect()
+}
+
+pub(crate) fn reached(
+    connection: &Connection,
+    view: &ViewName,
+    store: StoreId,
+) -> rusqlite::Result<Option<ViewReached>> {
+    let Some(view) = view_id(connection, view)? else { return Ok(None) };
+    let mut statement = connection
+        .prepare_cached("SELECT partition, store_epoch, position FROM slot WHERE view = ?1 AND store = ?2")?;
+    let mut rows = statement.query((view, store.0.into_bytes()))?;
+    let (mut epoch, mut positions) = (None, BTreeMap::new());
+    while let Some(row) = rows.next()? {
+        let slot_epoch: u32 = row.get(1)?;
+        epoch = Some(epoch.map_or(slot_epoch, |lowest: u32| lowest.min(slot_epoch)));
+        let position: Option<i64> = row.get(2)?;
+        if let Some(position) = position.and_then(|number| Position::new(number.unsigned_abs())) {
+            positions.insert(Partition(row.get(0)?), position);
+        }
+    }
+    Ok(epoch.map(|epoch| ViewReached { epoch: Epoch(epoch), positions }))
+}

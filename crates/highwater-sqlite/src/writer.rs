@@ -1,0 +1,538 @@
+//! The one thread that writes a database: it takes what is waiting, does all of it in one transaction, and
+//! answers once that is on disk.
+//!
+//! A group runs without savepoints. When one member fails in SQLite, whether or not that took the transaction
+//! with it, the whole group is rolled back and each member runs again in a transaction of its own: no fragment of
+//! the failed one can be committed, and the others do not notice. Errors are rare and savepoints are not free.
+//!
+//! When COMMIT itself fails nobody can know what is on disk. The connection is closed, the log moved into the
+//! file (which proves that it is there), and each member looks for its own traces.
+
+use crate::fault::{closed, engine_error};
+use highwater_core::{EngineError, FailureKind, failpoint};
+use rusqlite::{Connection, ErrorCode};
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::sync::oneshot;
+
+/// Members and bytes of one group at most: what bounds the memory of a transaction and the wait of its members.
+const GROUP_MEMBERS: usize = 1_024;
+const GROUP_BYTES: usize = 8 * 1024 * 1024;
+
+/// How long a group waits for another process that is writing.
+const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A group slower than this is logged.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// What is particular to one kind of database: what its groups share.
+pub(crate) trait Engine: Send + 'static {
+    /// What metrics and thread names call it.
+    const NAME: &'static str;
+    /// The failpoints around COMMIT.
+    const BEFORE_COMMIT: &'static str;
+    const AFTER_COMMIT: &'static str;
+
+    /// Opens the database again; `None` if it is gone with its connection.
+    fn reconnect(&self) -> rusqlite::Result<Option<Connection>>;
+    /// A transaction has begun.
+    fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()>;
+    /// The transaction has written something and is about to be committed.
+    fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()>;
+    /// A transaction was rolled back: what was learned in it may be wrong.
+    fn forget(&mut self);
+    /// Somebody should look again.
+    fn wake(&self, wakes: Wakes);
+}
+
+/// Whom a group wakes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wakes {
+    pub(crate) store: bool,
+    pub(crate) queue: bool,
+    pub(crate) views: bool,
+}
+
+impl Wakes {
+    pub(crate) const NOBODY: Self = Self { store: false, queue: false, views: false };
+    pub(crate) const STORE: Self = Self { store: true, queue: false, views: false };
+    pub(crate) const QUEUE: Self = Self { store: false, queue: true, views: false };
+    pub(crate) const VIEWS: Self = Self { store: false, queue: false, views: true };
+
+    fn add(&mut self, other: Self) {
+        self.store |= other.store;
+        self.queue |= other.queue;
+        self.views |= other.views;
+    }
+}
+
+/// Something to write. It may be run more than once; what an earlier run wrote was rolled back.
+pub(crate) trait Operation<E>: Send + 'static {
+    type Output: Send + 'static;
+    type Error: From<EngineError> + Send + 'static;
+    /// What metrics call it.
+    const KIND: &'static str;
+    /// Whom it wakes when it succeeds.
+    const WAKES: Wakes = Wakes::NOBODY;
+
+    /// Does it. The inner error is a refusal: the caller's condition did not hold.
+    fn run(
+        &mut self,
+        connection: &Connection,
+        engine: &mut E,
+    ) -> rusqlite::Result<Result<Self::Output, Self::Error>>;
+
+    /// Looks whether a COMMIT that reported an error has nevertheless written it.
+    fn resolve(
+        &mut self,
+        _connection: &Connection,
+        _engine: &mut E,
+    ) -> rusqlite::Result<Option<Self::Output>> {
+        Ok(None)
+    }
+
+    /// About how many bytes it writes.
+    fn weight(&self) -> usize {
+        256
+    }
+}
+
+/// An [`Operation`] from a closure.
+macro_rules! simple_operation {
+    ($name:ident, $kind:literal, $wakes:expr) => {
+        pub(crate) struct $name<F>(pub(crate) F);
+        impl<E, T, R, F> crate::writer::Operation<E> for $name<F>
+        where
+            F: FnMut(&rusqlite::Connection, &mut E) -> rusqlite::Result<Result<T, R>> + Send + 'static,
+            T: Send + 'static,
+            R: From<highwater_core::EngineError> + Send + 'static,
+        {
+            type Output = T;
+            type Error = R;
+            const KIND: &'static str = $kind;
+            const WAKES: crate::writer::Wakes = $wakes;
+            fn run(
+                &mut self,
+                connection: &rusqlite::Connection,
+                engine: &mut E,
+            ) -> rusqlite::Result<Result<T, R>> {
+                (self.0)(connection, engine)
+            }
+        }
+    };
+}
+pub(crate) use simple_operation;
+
+/// An operation on its way, whatever its types.
+trait Member<E>: Send {
+    /// True if nobody waits for the outcome any more.
+    fn is_abandoned(&self) -> bool;
+    fn weight(&self) -> usize;
+    fn kind(&self) -> &'static str;
+    /// Runs it; true if it was refused.
+    fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool>;
+    /// Looks whether it was written; true if so.
+    fn resolve(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool>;
+    /// Tells the caller what came out; whom that wakes.
+    fn answer(self: Box<Self>) -> Wakes;
+    fn fail(self: Box<Self>, error: EngineError);
+}
+
+struct Task<O, T, R> {
+    operation: O,
+    outcome: Option<Result<T, R>>,
+    reply: oneshot::Sender<Result<T, R>>,
+}
+
+impl<E, O: Operation<E>> Member<E> for Task<O, O::Output, O::Error> {
+    fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn weight(&self) -> usize {
+        self.operation.weight()
+    }
+
+    fn kind(&self) -> &'static str {
+        O::KIND
+    }
+
+    fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool> {
+        let outcome = self.operation.run(connection, engine)?;
+        let refused = outcome.is_err();
+        self.outcome = Some(outcome);
+        Ok(refused)
+    }
+
+    fn resolve(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool> {
+        // A refusal wrote nothing, so it stands.
+        if matches!(self.outcome, Some(Err(_))) {
+            return Ok(true);
+        }
+        let found = self.operation.resolve(connection, engine)?;
+        let is_found = found.is_some();
+        self.outcome = found.map(Ok);
+        Ok(is_found)
+    }
+
+    fn answer(self: Box<Self>) -> Wakes {
+        let Some(outcome) = self.outcome else { return Wakes::NOBODY };
+        let wakes = if outcome.is_ok() { O::WAKES } else { Wakes::NOBODY };
+        // Nobody may be waiting any more; what was done is done.
+        let _ = self.reply.send(outcome);
+        wakes
+    }
+
+    fn fail(self: Box<Self>, error: EngineError) {
+        let _ = self.reply.send(Err(error.into()));
+    }
+}
+
+type Members<E> = Vec<Box<dyn Member<E>>>;
+
+/// A read for the writer's own connection, between two groups.
+type ReadJob<E> = Box<dyn FnOnce(Option<&Connection>, &mut E) + Send>;
+
+enum Job<E> {
+    Write(Box<dyn Member<E>>),
+    Read(ReadJob<E>),
+    Close(mpsc::Sender<()>, Option<oneshot::Sender<()>>),
+}
+
+/// Hands work to the writing thread. Dropping it ends the thread after the work that was handed over.
+pub(crate) struct Writer<E> {
+    jobs: mpsc::Sender<Job<E>>,
+}
+
+/// How long dropping a database waits for its thread, which may be in the middle of a group.
+const DROP_PATIENCE: Duration = Duration::from_millis(500);
+
+impl<E: Engine> Writer<E> {
+    /// Starts the thread.
+    pub(crate) fn start(connection: Connection, engine: E) -> std::io::Result<Self> {
+        let (jobs, queue) = mpsc::channel();
+        let mut thread = WriterThread { connection: Some(connection), engine, queue };
+        thread::Builder::new().name(format!("highwater-{}-writer", E::NAME)).spawn(move || thread.serve())?;
+        Ok(Self { jobs })
+    }
+
+    /// Does it; returns once it is durable.
+    pub(crate) async fn write<O: Operation<E>>(&self, operation: O) -> Result<O::Output, O::Error> {
+        let (reply, answer) = oneshot::channel();
+        let task = Task { operation, outcome: None, reply };
+        if self.jobs.send(Job::Write(Box::new(task))).is_err() {
+            return Err(closed().into());
+        }
+        answer.await.unwrap_or_else(|_| Err(closed().into()))
+    }
+
+    /// Reads on the writer's connection.
+    pub(crate) async fn read<T, R>(
+        &self,
+        read: impl FnOnce(&Connection, &mut E) -> rusqlite::Result<Result<T, R>> + Send + 'static,
+    ) -> Result<T, R>
+    where
+        T: Send + 'static,
+        R: From<EngineError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job: ReadJob<E> = Box::new(move |connection, engine| {
+            let outcome = match connection {
+                Some(connection) => {
+                    read(connection, engine).unwrap_or_else(|error| Err(engine_error(error).into()))
+                }
+                None => Err(closed().into()),
+            };
+            let _ = reply.send(outcome);
+        });
+        if self.jobs.send(Job::Read(job)).is_err() {
+            return Err(closed().into());
+        }
+        answer.await.unwrap_or_else(|_| Err(closed().into()))
+    }
+
+    /// Finishes what was handed over, moves the write-ahead log into the file and closes it.
+    pub(crate) async fn close(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.jobs.send(Job::Close(mpsc::channel().0, Some(reply))).is_ok() {
+            let _ = answer.await;
+        }
+    }
+}
+
+impl<E> Drop for Writer<E> {
+    fn drop(&mut self) {
+        let (done, wait) = mpsc::channel();
+        if self.jobs.send(Job::Close(done, None)).is_ok() {
+            // A hint to whoever opens the file next; the thread ends by itself if this is too short.
+            let _ = wait.recv_timeout(DROP_PATIENCE);
+        }
+    }
+}
+
+/// How a group ended that was not committed.
+enum Failure {
+    /// Nothing was written: no transaction could be had.
+    Begin(EngineError),
+    /// Nothing was written: a member failed and everything was rolled back.
+    Member(rusqlite::Error),
+    /// COMMIT reported an error.
+    Commit(rusqlite::Error),
+}
+
+struct WriterThread<E> {
+    connection: Option<Connection>,
+    engine: E,
+    queue: mpsc::Receiver<Job<E>>,
+}
+
+impl<E: Engine> WriterThread<E> {
+    fn serve(&mut self) {
+        let mut members: Members<E> = Vec::new();
+        while let Ok(first) = self.queue.recv() {
+            let (mut next, mut bytes) = (Some(first), 0);
+            let mut interruption = None;
+            while let Some(job) = next.take() {
+                match job {
+                    Job::Write(member) if member.is_abandoned() => {}
+                    Job::Write(member) => {
+                        bytes += member.weight();
+                        members.push(member);
+                    }
+                    other => {
+                        interruption = Some(other);
+                        break;
+                    }
+                }
+                if members.len() < GROUP_MEMBERS && bytes < GROUP_BYTES {
+                    next = self.queue.try_recv().ok();
+                }
+            }
+            if !members.is_empty() {
+                self.group(&mut members);
+            }
+            match interruption {
+                Some(Job::Read(job)) => job(self.connection.as_ref(), &mut self.engine),
+                Some(Job::Close(done, reply)) => {
+                    self.close();
+                    let _ = done.send(());
+                    if let Some(reply) = reply {
+                        let _ = reply.send(());
+                    }
+                    return;
+                }
+                Some(Job::Write(_)) | None => {}
+            }
+        }
+        self.close();
+    }
+
+    fn close(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // The last connection to close moves the log too; this does it while readers are still there.
+            let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            if let Err((_, error)) = connection.close() {
+                tracing::warn!(%error, "the database did not close cleanly; the next start recovers it");
+            }
+        }
+    }
+
+    /// Writes the members and answers each of them.
+    fn group(&mut self, members: &mut Members<E>) {
+        let (started, size) = (Instant::now(), members.len());
+        count(members);
+        match self.together(members) {
+            Err(Failure::Member(error)) if size > 1 => {
+                tracing::debug!(%error, size, "a group failed, its members run one by one");
+                for member in members.drain(..) {
+                    let mut alone = vec![member];
+                    let outcome = self.together(&mut alone);
+                    self.answer(&mut alone, outcome);
+                }
+            }
+            outcome => self.answer(members, outcome),
+        }
+        let took = started.elapsed();
+        metrics::histogram!("highwater_sqlite_group_size", "database" => E::NAME).record(size as f64);
+        metrics::histogram!("highwater_sqlite_group_seconds", "database" => E::NAME)
+            .record(took.as_secs_f64());
+        if took > SLOW {
+            tracing::debug!(database = E::NAME, size, ?took, "slow group");
+        }
+    }
+
+    fn answer(&mut self, members: &mut Members<E>, outcome: Result<(), Failure>) {
+        match outcome {
+            Ok(()) => {
+                let mut wakes = Wakes::NOBODY;
+                for member in members.drain(..) {
+                    wakes.add(member.answer());
+                }
+                self.engine.wake(wakes);
+            }
+            Err(Failure::Begin(error)) => members.drain(..).for_each(|member| member.fail(error.clone())),
+            Err(Failure::Member(error)) => {
+                let error = engine_error(error);
+                members.drain(..).for_each(|member| member.fail(error.clone()));
+            }
+            Err(Failure::Commit(error)) => self.resolve(members, error),
+        }
+    }
+
+    /// One transaction with all of them.
+    fn together(&mut self, members: &mut Members<E>) -> Result<(), Failure> {
+        self.ensure_connection().map_err(Failure::Begin)?;
+        let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
+        begin(connection).map_err(Failure::Begin)?;
+        let written = self.run(members);
+        let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
+        if let Err(error) = written {
+            self.engine.forget();
+            if !connection.is_autocommit() && execute(connection, "ROLLBACK").is_err() {
+                self.connection = None;
+            }
+            return Err(Failure::Member(error));
+        }
+        failpoint::hit(E::BEFORE_COMMIT);
+        let started = Instant::now();
+        execute(connection, "COMMIT").map_err(Failure::Commit)?;
+        metrics::histogram!("highwater_sqlite_commit_seconds", "database" => E::NAME)
+            .record(started.elapsed());
+        failpoint::hit(E::AFTER_COMMIT);
+        Ok(())
+    }
+
+    /// Runs the members inside the transaction that has begun.
+    fn run(&mut self, members: &mut Members<E>) -> rusqlite::Result<()> {
+        let Some(connection) = &self.connection else { return Err(gone()) };
+        let before = connection.total_changes();
+        self.engine.begin(connection)?;
+        let alone = members.len() == 1;
+        for member in members.iter_mut() {
+            let changes = connection.total_changes();
+            let refused = member.run(connection, &mut self.engine)?;
+            if refused && connection.total_changes() != changes {
+                if !alone {
+                    return Err(gone());
+                }
+                // Refused after it had written: alone in its transaction, that can simply be undone.
+                execute(connection, "ROLLBACK")?;
+                self.engine.forget();
+                return execute(connection, "BEGIN IMMEDIATE");
+            }
+        }
+        if connection.total_changes() != before {
+            self.engine.finish(connection)?;
+        }
+        if connection.is_autocommit() { Err(gone()) } else { Ok(()) }
+    }
+
+    fn ensure_connection(&mut self) -> Result<(), EngineError> {
+        if self.connection.is_none() {
+            self.connection = self.engine.reconnect().map_err(engine_error)?;
+        }
+        if self.connection.is_some() { Ok(()) } else { Err(closed()) }
+    }
+
+    /// Finds out what a failed COMMIT has left on disk.
+    fn resolve(&mut self, members: &mut Members<E>, error: rusqlite::Error) {
+        tracing::error!(%error, database = E::NAME, "COMMIT failed; looking at what was written");
+        self.engine.forget();
+        let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+        let unknown = if full {
+            engine_error(error)
+        } else {
+            let message = "the outcome of the write is not known: the disk reported an error; try again";
+            EngineError::new(FailureKind::Unavailable, message).caused_by(error)
+        };
+        let known = self.reopen_and_prove();
+        if let Err(reason) = &known {
+            tracing::error!(%reason, database = E::NAME, "the database could not be opened again");
+        }
+        let mut wakes = Wakes::NOBODY;
+        for mut member in members.drain(..) {
+            let found = known.is_ok()
+                && self
+                    .connection
+                    .as_ref()
+                    .is_some_and(|connection| member.resolve(connection, &mut self.engine).unwrap_or(false));
+            if found {
+                wakes.add(member.answer());
+            } else {
+                member.fail(unknown.clone());
+            }
+        }
+        self.engine.wake(wakes);
+    }
+
+    /// After a failed fsync a page may look written and not be on disk. Moving the write-ahead log into the file
+    /// writes and syncs it anew: only what survives that counts.
+    fn reopen_and_prove(&mut self) -> Result<(), EngineError> {
+        if let Some(connection) = self.connection.take() {
+            if !connection.is_autocommit() {
+                let _ = execute(&connection, "ROLLBACK");
+            }
+            match self.engine.reconnect() {
+                // A database in memory lives in this connection only.
+                Ok(None) => {
+                    self.connection = Some(connection);
+                    return Ok(());
+                }
+                Ok(Some(fresh)) => {
+                    drop(connection);
+                    self.connection = Some(fresh);
+                }
+                Err(error) => return Err(engine_error(error)),
+            }
+        }
+        self.ensure_connection()?;
+        let Some(connection) = &self.connection else { return Err(closed()) };
+        connection.busy_timeout(BUSY_PATIENCE).map_err(engine_error)?;
+        let blocked: i64 = connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .map_err(engine_error)?;
+        connection.busy_timeout(Duration::ZERO).map_err(engine_error)?;
+        if blocked != 0 {
+            return Err(EngineError::new(FailureKind::Busy, "readers keep the write-ahead log in use"));
+        }
+        Ok(())
+    }
+}
+
+/// Counts the members by kind; runs of one kind are counted at once.
+fn count<E>(members: &Members<E>) {
+    for run in members.chunk_by(|one, other| one.kind() == other.kind()) {
+        if let Some(first) = run.first() {
+            metrics::counter!("highwater_sqlite_writes", "kind" => first.kind()).increment(run.len() as u64);
+        }
+    }
+}
+
+/// Begins a transaction, waiting a while for another process.
+fn begin(connection: &Connection) -> Result<(), EngineError> {
+    let started = Instant::now();
+    loop {
+        match execute(connection, "BEGIN IMMEDIATE") {
+            Ok(()) => return Ok(()),
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && started.elapsed() < BUSY_PATIENCE =>
+            {
+                thread::sleep(Duration::from_micros(fastrand::u64(200..3_000)));
+            }
+            Err(error) => return Err(engine_error(error)),
+        }
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(|_| ())
+}
+
+/// The transaction was ended by something inside it.
+fn gone() -> rusqlite::Error {
+    rusqlite::Error::StatementChangedRows(0)
+}

@@ -1,0 +1,11 @@
+//! What is particular to this engine; the rules that every engine keeps are in the conformance suite.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test may fail as the test itself may")]
+
+#[cfg(not(feature = "failpoints"))]
+mod conformance;
+mod groups;
+mod opening;
+mod processes;
+mod reopening;
+mod support;

@@ -1,0 +1,336 @@
+//! What a wrong engine is made of: a right one, and the few operations that it does differently.
+
+use highwater_core::*;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+/// A right engine with operations replaced.
+pub(super) struct Wrongly<T>(pub(super) T);
+
+/// A store that does some things differently from `right`.
+#[async_trait]
+pub(super) trait WrongStore: Send + Sync + 'static {
+    fn right(&self) -> &dyn Store;
+
+    async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
+        self.right().commit(batch).await
+    }
+
+    async fn item(&self, key: &ItemKey) -> Result<Option<Item>, ReadError> {
+        self.right().item(key).await
+    }
+
+    async fn decided(&self, key: &PartitionKey, id: CommandId) -> Result<Option<Decided>, ReadError> {
+        self.right().decided(key, id).await
+    }
+
+    async fn changes(&self, request: &ChangeRequest) -> Result<ChangePage, FeedError> {
+        self.right().changes(request).await
+    }
+}
+
+#[async_trait]
+impl<T: WrongStore> Store for Wrongly<T> {
+    fn info(&self) -> StoreInfo {
+        self.0.right().info()
+    }
+
+    fn limits(&self) -> &Limits {
+        self.0.right().limits()
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
+        self.0.commit(batch).await
+    }
+
+    async fn item(&self, key: &ItemKey) -> Result<Option<Item>, ReadError> {
+        self.0.item(key).await
+    }
+
+    async fn history(
+        &self,
+        key: &ItemKey,
+        before: Option<Version>,
+        max: usize,
+    ) -> Result<Vec<Change>, ReadError> {
+        self.0.right().history(key, before, max).await
+    }
+
+    async fn decided(&self, key: &PartitionKey, command: CommandId) -> Result<Option<Decided>, ReadError> {
+        self.0.decided(key, command).await
+    }
+
+    async fn changes(&self, request: &ChangeRequest) -> Result<ChangePage, FeedError> {
+        self.0.changes(request).await
+    }
+
+    async fn position_before(
+        &self,
+        partition: Partition,
+        at: Timestamp,
+    ) -> Result<Option<Position>, FeedError> {
+        self.0.right().position_before(partition, at).await
+    }
+
+    async fn head(&self) -> Result<Token, ReadError> {
+        self.0.right().head().await
+    }
+
+    fn wake(&self) -> Wake {
+        self.0.right().wake()
+    }
+}
+
+/// A queue that does some things differently from `right`.
+#[async_trait]
+pub(super) trait WrongQueue: Send + Sync + 'static {
+    fn right(&self) -> &dyn Queue;
+
+    async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
+        self.right().put(queue, message).await
+    }
+
+    async fn get(&self, queue: &Name, max: usize, visibility: Duration) -> Result<Vec<Delivery>, GetError> {
+        self.right().get(queue, max, visibility).await
+    }
+
+    async fn peek(&self, queue: &Name, max: usize) -> Result<Vec<Message>, GetError> {
+        self.right().peek(queue, max).await
+    }
+
+    async fn delete(&self, receipt: &Receipt) -> Result<(), ReceiptError> {
+        self.right().delete(receipt).await
+    }
+
+    async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError> {
+        self.right().park(receipt, parking).await
+    }
+
+    async fn parked(
+        &self,
+        queue: &Name,
+        after: Option<MessageId>,
+        max: usize,
+    ) -> Result<Vec<Parked>, GetError> {
+        self.right().parked(queue, after, max).await
+    }
+
+    async fn parked_message(&self, queue: &Name, id: MessageId) -> Result<Option<Parked>, GetError> {
+        self.right().parked_message(queue, id).await
+    }
+
+    async fn clear(&self, queue: &Name) -> Result<u64, GetError> {
+        self.right().clear(queue).await
+    }
+}
+
+#[async_trait]
+impl<T: WrongQueue> Queue for Wrongly<T> {
+    async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
+        self.0.put(queue, message).await
+    }
+
+    async fn get(&self, queue: &Name, max: usize, visibility: Duration) -> Result<Vec<Delivery>, GetError> {
+        self.0.get(queue, max, visibility).await
+    }
+
+    async fn peek(&self, queue: &Name, max: usize) -> Result<Vec<Message>, GetError> {
+        self.0.peek(queue, max).await
+    }
+
+    async fn update(&self, receipt: &Receipt, update: Update) -> Result<Receipt, ReceiptError> {
+        self.0.right().update(receipt, update).await
+    }
+
+    async fn delete(&self, receipt: &Receipt) -> Result<(), ReceiptError> {
+        self.0.delete(receipt).await
+    }
+
+    async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError> {
+        self.0.park(receipt, parking).await
+    }
+
+    async fn parked(
+        &self,
+        queue: &Name,
+        after: Option<MessageId>,
+        max: usize,
+    ) -> Result<Vec<Parked>, GetError> {
+        self.0.parked(queue, after, max).await
+    }
+
+    async fn parked_message(&self, queue: &Name, message: MessageId) -> Result<Option<Parked>, GetError> {
+        self.0.parked_message(queue, message).await
+    }
+
+    async fn replay(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError> {
+        self.0.right().replay(queue, message).await
+    }
+
+    async fn discard(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError> {
+        self.0.right().discard(queue, message).await
+    }
+
+    async fn clear(&self, queue: &Name) -> Result<u64, GetError> {
+        self.0.clear(queue).await
+    }
+
+    async fn depth(&self, queue: &Name) -> Result<Depth, GetError> {
+        self.0.right().depth(queue).await
+    }
+
+    fn wake(&self) -> Wake {
+        self.0.right().wake()
+    }
+}
+
+/// Cells that do some things differently from `right`.
+#[async_trait]
+pub(super) trait WrongCells: Send + Sync + 'static {
+    fn right(&self) -> &dyn Cells;
+
+    async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
+        self.right().read(key).await
+    }
+
+    async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
+        self.right().write(write).await
+    }
+
+    async fn delete(&self, key: &CellKey, expect: Expect) -> Result<(), CellError> {
+        self.right().delete(key, expect).await
+    }
+}
+
+#[async_trait]
+impl<T: WrongCells> Cells for Wrongly<T> {
+    async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
+        self.0.read(key).await
+    }
+
+    async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
+        self.0.write(write).await
+    }
+
+    async fn delete(&self, key: &CellKey, expect: Expect) -> Result<(), CellError> {
+        self.0.delete(key, expect).await
+    }
+
+    async fn list(&self, space: &Name, after: Option<&str>, max: usize) -> Result<Vec<Cell>, ReadError> {
+        self.0.right().list(space, after, max).await
+    }
+}
+
+/// A view store that does some things differently from `right`.
+#[async_trait]
+pub(super) trait WrongViews: Send + Sync + 'static {
+    fn right(&self) -> &dyn ViewStore;
+
+    async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
+        self.right().claim(slot, store_epoch).await
+    }
+
+    async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {
+        self.right().write(batch).await
+    }
+
+    async fn documents(
+        &self,
+        view: &ViewName,
+        keys: &[DocumentKey],
+    ) -> Result<Vec<Option<Document>>, ReadError> {
+        self.right().documents(view, keys).await
+    }
+}
+
+#[async_trait]
+impl<T: WrongViews> ViewStore for Wrongly<T> {
+    async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
+        self.0.claim(slot, store_epoch).await
+    }
+
+    async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {
+        self.0.write(batch).await
+    }
+
+    async fn documents(
+        &self,
+        view: &ViewName,
+        keys: &[DocumentKey],
+    ) -> Result<Vec<Option<Document>>, ReadError> {
+        self.0.documents(view, keys).await
+    }
+
+    async fn document(
+        &self,
+        view: &ViewName,
+        store: StoreId,
+        key: &str,
+    ) -> Result<(Option<Document>, Option<ViewReached>), ReadError> {
+        self.0.right().document(view, store, key).await
+    }
+
+    async fn list(
+        &self,
+        view: &ViewName,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<Vec<Document>, ReadError> {
+        self.0.right().list(view, after, max).await
+    }
+
+    async fn reached(&self, view: &ViewName, store: StoreId) -> Result<Option<ViewReached>, ReadError> {
+        self.0.right().reached(view, store).await
+    }
+
+    fn wake(&self) -> Wake {
+        self.0.right().wake()
+    }
+}
+
+/// The gap between a look and a write, wide enough for another caller to come between.
+#[derive(Default)]
+pub(super) struct Gap(AtomicUsize);
+
+impl Gap {
+    /// Waits until the next caller is here too, or goes on alone if none comes.
+    pub(super) async fn cross(&self) {
+        let here = self.0.fetch_add(1, SeqCst) + 1;
+        for _ in 0..200 {
+            if self.0.load(SeqCst) > here {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Takes a lock, whatever became of those who held it before.
+pub(super) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Replaces one engine of a backend.
+pub(super) fn with_store(backend: &Backend, store: impl WrongStore) -> Backend {
+    Backend { store: Arc::new(Wrongly(store)), ..backend.clone() }
+}
+
+/// Replaces one engine of a backend.
+pub(super) fn with_queue(backend: &Backend, queue: impl WrongQueue) -> Backend {
+    Backend { queue: Arc::new(Wrongly(queue)), ..backend.clone() }
+}
+
+/// Replaces one engine of a backend.
+pub(super) fn with_cells(backend: &Backend, cells: impl WrongCells) -> Backend {
+    Backend { cells: Arc::new(Wrongly(cells)), ..backend.clone() }
+}
+
+/// Replaces one engine of a backend.
+pub(super) fn with_views(backend: &Backend, views: impl WrongViews) -> Backend {
+    Backend { views: Arc::new(Wrongly(views)), ..backend.clone() }
+}

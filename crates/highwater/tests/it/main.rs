@@ -1,0 +1,13 @@
+//! The runtime on the in-memory engine, driven by hand unless a test says otherwise.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod commands;
+mod domain;
+mod feeds;
+mod leases;
+mod loading;
+mod mistakes;
+mod poison;
+mod processors;
+mod running;
+mod views;
