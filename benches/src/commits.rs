@@ -1,10 +1,6 @@
 //! Conditional commits, with so many in flight.
 
-use crate::{
-    Outcome, floor, median,
-    recorder::{self, Groups},
-    workload,
-};
+use crate::{Outcome, floor, median, recorder::Groups, workload};
 use highwater_core::{Batch, CommandId, CommandMark, Expect, Fingerprint, Name, Store, Verdict, Write};
 use highwater_sqlite::Sqlite;
 use std::{
@@ -13,8 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) fn run(folder: &Path, in_flight: &[usize], seconds: u64, rounds: usize) -> Outcome {
-    let (span, groups) = (Duration::from_secs(seconds), recorder::install());
+pub(crate) fn run(
+    folder: &Path,
+    in_flight: &[usize],
+    seconds: u64,
+    rounds: usize,
+    groups: &Groups,
+) -> Outcome {
+    let span = Duration::from_secs(seconds);
     let mut files = Files { folder: folder.to_owned(), count: 0 };
     println!(
         "{:>9} {:>10} {:>10} {:>8} {:>14} {:>14} {:>9} {:>9}",
@@ -24,7 +26,7 @@ pub(crate) fn run(folder: &Path, in_flight: &[usize], seconds: u64, rounds: usiz
         let (mut engine, mut floors, mut singles, mut sizes, mut tails) =
             (vec![], vec![], vec![], vec![], vec![]);
         for _ in 0..rounds {
-            let (rate, size, tail) = engine_rate(&files.fresh(), clients, span, &groups)?;
+            let (rate, size, tail) = engine_rate(&files.fresh(), clients, span, groups)?;
             engine.push(rate);
             sizes.push(size);
             tails.push(tail);

@@ -8,12 +8,10 @@ use std::{path::Path, sync::Arc, time::Instant};
 const PAGE: usize = 1_000;
 
 pub(crate) fn run(folder: &Path, changes: usize, rounds: usize) -> Outcome {
-    let path = std::env::var_os("FEED_DB").map_or(folder.join("feed.db"), Into::into);
+    let path = folder.join("feed.db");
     let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
     let store = workload::open(&path)?;
-    if std::env::var_os("FEED_FULL").is_none() {
-        runtime.block_on(commits::fill(&store, changes))?;
-    }
+    runtime.block_on(commits::fill(&store, changes))?;
     runtime.block_on(store.close());
     drop(store);
     let store = workload::open(&path)?;

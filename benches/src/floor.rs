@@ -118,8 +118,6 @@ pub(crate) fn commits(path: &Path, clients: usize, group: usize, span: Duration)
 /// Rows per second that a scan of all logs reads, every column touched.
 pub(crate) fn scan(path: &Path, partitions: u16) -> Outcome<f64> {
     let connection = Connection::open(path)?;
-    connection
-        .execute_batch(&std::env::var("FEED_PRAGMA").unwrap_or("PRAGMA mmap_size = 1073741824".into()))?;
     let (started, mut rows_read, mut bytes) = (Instant::now(), 0_u64, 0_usize);
     for partition in 0..partitions {
         let mut statement = connection.prepare(&format!(

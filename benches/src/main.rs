@@ -1,8 +1,9 @@
 //! How fast Highwater is on this machine, and how fast the machine could be: beside every number stands what
 //! the same rows cost in a program of plain rusqlite (the *floor*), measured in the same run.
 //!
-//! `cargo run --release -p benches -- commits|feed|all [--dir FOLDER] [--seconds N] [--rounds N]`
+//! `cargo run --release -p benches -- commits|feed|commands|all [--dir FOLDER] [--seconds N] [--rounds N]`
 
+mod commands;
 mod commits;
 mod disk;
 mod feed;
@@ -43,6 +44,7 @@ struct Arguments {
 enum Bench {
     Commits,
     Feed,
+    Commands,
     All,
 }
 
@@ -68,11 +70,16 @@ fn run(arguments: &Arguments) -> Outcome {
     println!("fdatasync     median {:.0} µs, 99 % {:.0} µs (4 KiB appended)", sync.median, sync.high);
     println!("cores         {}", std::thread::available_parallelism()?);
     println!();
-    if arguments.bench != Bench::Feed {
-        commits::run(folder.path(), &arguments.in_flight, arguments.seconds, arguments.rounds)?;
+    let Arguments { bench, seconds, rounds, .. } = *arguments;
+    let (folder, groups, in_flight) = (folder.path(), recorder::install(), &arguments.in_flight);
+    if matches!(bench, Bench::Commits | Bench::All) {
+        commits::run(folder, in_flight, seconds, rounds, &groups)?;
     }
-    if arguments.bench != Bench::Commits {
-        feed::run(folder.path(), arguments.changes, arguments.rounds)?;
+    if matches!(bench, Bench::Feed | Bench::All) {
+        feed::run(folder, arguments.changes, rounds)?;
+    }
+    if matches!(bench, Bench::Commands | Bench::All) {
+        commands::run(folder, in_flight, seconds, rounds, &groups)?;
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ impl CellWrite {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CellError {
-    /// The condition did not hold.
+    /// The condition did not hold; also [`Expect::Exists`] on a cell that is not there.
     #[error("conflict on cell {key}: found {found}")]
     Conflict {
         /// The cell.

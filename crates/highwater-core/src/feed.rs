@@ -6,7 +6,8 @@ use crate::{Change, Name, Partition, PartitionKey, Position};
 pub struct ChangeRequest {
     /// The log to read.
     pub partition: Partition,
-    /// Read what stands after this position; `None` reads from the beginning.
+    /// Read what stands after this position; `None` reads from the beginning. Any position up to the end of the log
+    /// will do, a hole as well; one in the middle of a commit gives the rest of that commit.
     pub after: Option<Position>,
     /// Only changes of these containers; empty means all.
     pub containers: Vec<Name>,

@@ -44,10 +44,12 @@ pub struct NewMessage {
     pub body: Bytes,
     /// For how long it stays invisible at first, 0 s to 7 days.
     pub delay: Duration,
-    /// After how long it disappears unless it was taken; at least 1 s; `None` for never.
+    /// After how long it disappears; at least 1 s; `None` for never. A message that was taken once stays: somebody
+    /// may be working on it.
     pub time_to_live: Option<Duration>,
-    /// A cell to write first. Engines with transactions write both in one; the others write the cell, then put
-    /// the message. If the cell's condition fails, no message is put.
+    /// A cell to write first, under [`Expect::Absent`](crate::Expect::Absent). Engines with transactions write both
+    /// in one; the others write the cell, then put the message. If the cell is there already, no message is put.
+    /// The cell comes first even when the id of the message is remembered.
     pub cell: Option<CellWrite>,
 }
 
@@ -89,7 +91,8 @@ impl NewMessage {
 pub struct Put {
     /// Can delete or re-time the message before anyone took it. `None` if the id was put before.
     pub receipt: Option<Receipt>,
-    /// When the message becomes visible.
+    /// When the message becomes visible; for an id that was put before, when that message does or did, as far as
+    /// the engine still knows.
     pub visible_at: Timestamp,
 }
 
@@ -224,7 +227,7 @@ impl Parked {
 pub struct Depth {
     /// Can be taken at once.
     pub visible: u64,
-    /// Taken and invisible until their time-out.
+    /// Taken at least once and invisible until their time-out or the end of a pause.
     pub in_flight: u64,
     /// Not taken yet and invisible until their time comes.
     pub delayed: u64,

@@ -90,7 +90,7 @@ pub struct ViewBatch {
     pub store_epoch: Epoch,
     /// How far the view has come once this is written.
     pub position: Position,
-    /// The documents to write, each at most once.
+    /// The documents to write, each key once.
     pub documents: Vec<DocumentWrite>,
 }
 
@@ -173,7 +173,7 @@ pub trait ViewStore: Send + Sync + 'static {
         max: usize,
     ) -> Result<Vec<Document>, ReadError>;
 
-    /// How far the view has come; `None` if it never began.
+    /// How far the view has come; `None` if no slot of it was ever claimed.
     async fn reached(&self, view: &ViewName, store: StoreId) -> Result<Option<ViewReached>, ReadError>;
 
     /// Hints that a view made progress. Hints may be lost; whoever waits also polls.

@@ -6,20 +6,17 @@ use highwater_core::{
 };
 use rusqlite::{Connection, OptionalExtension};
 
-/// The longest key of a cell, in bytes.
-const KEY_BYTES: usize = 512;
-
 /// A row of the table: its version, and its value unless it was deleted.
 type CellRow = (i64, Option<Vec<u8>>);
 
 pub(crate) fn check(write: &CellWrite, limits: &Limits) -> Result<(), CellError> {
-    check_key(&write.key)?;
+    check_key(&write.key, limits)?;
     let (what, size, limit) = ("bytes of a cell", write.value.as_bytes().len(), limits.cell_bytes);
     if size > limit { Err(CellError::TooLarge { what, size, limit }) } else { Ok(()) }
 }
 
-pub(crate) fn check_key(key: &CellKey) -> Result<(), CellError> {
-    let (what, size, limit) = ("bytes of a cell's key", key.key.len(), KEY_BYTES);
+pub(crate) fn check_key(key: &CellKey, limits: &Limits) -> Result<(), CellError> {
+    let (what, size, limit) = ("bytes of a cell's key", key.key.len(), limits.key_bytes);
     if size > limit { Err(CellError::TooLarge { what, size, limit }) } else { Ok(()) }
 }
 

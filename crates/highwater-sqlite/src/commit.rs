@@ -5,7 +5,7 @@ use crate::{
     fault::{int, unreadable},
     frame,
     log::{self, LogSql},
-    writer::{Operation, Wakes},
+    operation::{Operation, Wakes},
 };
 use highwater_core::{
     Batch, CommandId, CommandMark, CommitError, Committed, Decided, ETag, Expect, Found, Op, Partition,

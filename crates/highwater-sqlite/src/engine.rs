@@ -1,12 +1,6 @@
 //! What the groups of a store share: its time, the ends of its logs, the numbers of its names.
 
-use crate::{
-    Options,
-    known::Known,
-    location::Location,
-    log::LogSql,
-    writer::{Engine, Wakes},
-};
+use crate::{Options, known::Known, location::Location, log::LogSql, operation::Wakes, writer::Engine};
 use highwater_core::{Clock, ETag, Name, StoreInfo, Timestamp, Version, Waker};
 use rusqlite::Connection;
 use std::{collections::HashMap, sync::Arc, time::Duration};

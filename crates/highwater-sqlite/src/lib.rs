@@ -47,6 +47,7 @@ mod location;
 mod log;
 mod open;
 mod open_error;
+mod operation;
 mod options;
 mod queue;
 mod queue_reads;

@@ -12,9 +12,6 @@ use std::{
 /// How long a reader, or the opening of a file, waits for another process.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The write-ahead log is moved into the file when it holds this many pages.
-pub(crate) const CHECKPOINT_PAGES: u32 = 4_000;
-
 /// Prepared statements that a connection keeps: a few for each partition and some dozens more.
 const STATEMENTS: usize = 4_096;
 
@@ -88,12 +85,16 @@ impl Location {
         let mode =
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
         connection.pragma_update(None, "synchronous", synchronous.pragma())?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        // Done by the writer between two groups: inside COMMIT it would keep callers waiting.
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         Ok(mode)
     }
 
     /// A connection that reads; a database in memory has none.
+    ///
+    /// It does not map the file into memory: that was not measurably faster, and a disk that fails to read a
+    /// mapped page kills the process instead of returning an error.
     pub(crate) fn reader(&self) -> rusqlite::Result<Option<Connection>> {
         let Self::File { path, .. } = self else { return Ok(None) };
         // Opened for writing because a reader may have to create the index of the write-ahead log.
@@ -103,8 +104,6 @@ impl Location {
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.pragma_update(None, "query_only", true)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        connection.pragma_update(None, "mmap_size", 1_i64 << 30)?;
-        connection.pragma_update(None, "cache_size", -16_000)?;
         Ok(Some(connection))
     }
 }

@@ -1,8 +1,14 @@
 //! What a file must look like, and how a new or older one gets there.
 
-use crate::{OpenError, location::Location};
-use rusqlite::{Connection, TransactionBehavior};
-use std::time::Duration;
+use crate::{
+    OpenError,
+    location::{Location, PATIENCE},
+};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// One kind of file: how it is told apart and the steps that lead to its latest schema.
 pub(crate) struct Schema {
@@ -38,7 +44,7 @@ impl Schema {
         let mut connection = location.writer().map_err(failed)?;
         // Before anything is written: a file of somebody else is left exactly as it is.
         self.recognise(location, &connection)?;
-        let mode = location.prepare_writer(&connection).map_err(failed)?;
+        let mode = prepare(location, &connection).map_err(failed)?;
         if mode != "wal" {
             let path = location.shown().display().to_string();
             return Err(OpenError::NoWriteAheadLog { path, found: format!("journal mode {mode}") });
@@ -87,6 +93,23 @@ impl Schema {
             return Err(OpenError::Newer { path: path(), found, known });
         }
         Ok(found as usize)
+    }
+}
+
+/// Of several processes that open a new file at once only one can switch the journal mode, and SQLite's own
+/// waiting does not cover that.
+fn prepare(location: &Location, connection: &Connection) -> rusqlite::Result<String> {
+    let started = Instant::now();
+    loop {
+        match location.prepare_writer(connection) {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && started.elapsed() < PATIENCE =>
+            {
+                thread::sleep(Duration::from_millis(fastrand::u64(2..20)));
+            }
+            outcome => return outcome,
+        }
     }
 }
 

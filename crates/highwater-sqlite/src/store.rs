@@ -5,11 +5,12 @@ use crate::{
     feed, item,
     known::Known,
     location::Location,
+    operation::{Wakes, simple_operation},
     options::check,
     queue, queue_reads,
     readers::{Readers, StartError, in_transaction},
     schema::{STORE, create_log, create_log_view},
-    writer::{Writer, simple_operation},
+    writer::Writer,
 };
 use async_trait::async_trait;
 use highwater_core::{
@@ -44,14 +45,14 @@ impl std::fmt::Debug for Sqlite {
     }
 }
 
-simple_operation!(PutMessage, "put", crate::writer::Wakes::QUEUE);
-simple_operation!(GetMessages, "get", crate::writer::Wakes::NOBODY);
-simple_operation!(UpdateMessage, "update", crate::writer::Wakes::QUEUE);
-simple_operation!(DeleteMessage, "delete", crate::writer::Wakes::NOBODY);
-simple_operation!(ParkMessage, "park", crate::writer::Wakes::NOBODY);
-simple_operation!(ReplayMessage, "replay", crate::writer::Wakes::QUEUE);
-simple_operation!(ClearQueue, "clear", crate::writer::Wakes::NOBODY);
-simple_operation!(WriteCell, "cell", crate::writer::Wakes::NOBODY);
+simple_operation!(PutMessage, "put", Wakes::QUEUE);
+simple_operation!(GetMessages, "get", Wakes::NOBODY);
+simple_operation!(UpdateMessage, "update", Wakes::QUEUE);
+simple_operation!(DeleteMessage, "delete", Wakes::NOBODY);
+simple_operation!(ParkMessage, "park", Wakes::NOBODY);
+simple_operation!(ReplayMessage, "replay", Wakes::QUEUE);
+simple_operation!(ClearQueue, "clear", Wakes::NOBODY);
+simple_operation!(WriteCell, "cell", Wakes::NOBODY);
 
 impl Sqlite {
     /// Opens the store in a file; makes the file, and its folder, if they are not there.
@@ -355,7 +356,7 @@ impl Cells for Sqlite {
     }
 
     async fn delete(&self, key: &CellKey, expect: Expect) -> Result<(), CellError> {
-        cells::check_key(key)?;
+        cells::check_key(key, &self.limits)?;
         let key = key.clone();
         self.writer
             .write(WriteCell(move |connection: &Connection, engine: &mut StoreEngine| {

@@ -1,11 +1,12 @@
 use crate::{
     OpenError, Options,
     location::Location,
+    operation::{Wakes, simple_operation},
     options::check,
     readers::{Readers, StartError, in_transaction},
     schema::VIEWS,
     views,
-    writer::{Engine, Wakes, Writer, simple_operation},
+    writer::{Engine, Writer},
 };
 use async_trait::async_trait;
 use highwater_core::{

@@ -8,15 +8,14 @@ use highwater_core::{
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::collections::BTreeMap;
 
-/// The longest key of a document, in bytes.
-const KEY_BYTES: usize = 512;
-
-/// A document is checked against the limit of a batch: what a commit can carry, a view can hold.
+/// Checks every document of a batch against the limits.
 pub(crate) fn check(batch: &ViewBatch, limits: &Limits) -> Result<(), ViewWriteError> {
     for document in &batch.documents {
         let body = document.body.as_ref().map_or(0, |body| body.json.as_bytes().len());
-        let sizes =
-            [("bytes of the key", document.key.len(), KEY_BYTES), ("bytes", body, limits.batch_bytes)];
+        let sizes = [
+            ("bytes of the key", document.key.len(), limits.key_bytes),
+            ("bytes", body, limits.document_bytes),
+        ];
         for (what, size, limit) in sizes {
             if size > limit {
                 let key = document.key.chars().take(64).collect();

@@ -2,13 +2,17 @@
 //! answers once that is on disk.
 //!
 //! A group runs without savepoints. When one member fails in SQLite, whether or not that took the transaction
-//! with it, the whole group is rolled back and each member runs again in a transaction of its own: no fragment of
-//! the failed one can be committed, and the others do not notice. Errors are rare and savepoints are not free.
+//! with it, the whole group is rolled back and its halves run again, each in a transaction of its own, and so on
+//! until the failed one is alone: no fragment of it can be committed, and the others do not notice. Errors are
+//! rare and savepoints are not free.
 //!
 //! When COMMIT itself fails nobody can know what is on disk. The connection is closed, the log moved into the
 //! file (which proves that it is there), and each member looks for its own traces.
 
-use crate::fault::{closed, engine_error};
+use crate::{
+    fault::{closed, engine_error},
+    operation::{Member, Operation, Task, Wakes},
+};
 use highwater_core::{EngineError, FailureKind, failpoint};
 use rusqlite::{Connection, ErrorCode};
 use std::{
@@ -22,8 +26,18 @@ use tokio::sync::oneshot;
 const GROUP_MEMBERS: usize = 1_024;
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
 
+/// How long a group waits for more members at most.
+const LONGEST_WAIT: Duration = Duration::from_micros(500);
+
 /// How long a group waits for another process that is writing.
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The write-ahead log is moved into the file when it has this many pages (16 MiB): less often costs disk and
+/// makes starting after a crash slower, more often writes the same pages again and again.
+const LOG_PAGES: i64 = 4_000;
+
+/// With this many, because readers always keep it in use, the writer waits for them.
+const LOG_PAGES_AT_MOST: i64 = 16 * LOG_PAGES;
 
 /// A group slower than this is logged.
 const SLOW: Duration = Duration::from_millis(100);
@@ -46,149 +60,6 @@ pub(crate) trait Engine: Send + 'static {
     fn forget(&mut self);
     /// Somebody should look again.
     fn wake(&self, wakes: Wakes);
-}
-
-/// Whom a group wakes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wakes {
-    pub(crate) store: bool,
-    pub(crate) queue: bool,
-    pub(crate) views: bool,
-}
-
-impl Wakes {
-    pub(crate) const NOBODY: Self = Self { store: false, queue: false, views: false };
-    pub(crate) const STORE: Self = Self { store: true, queue: false, views: false };
-    pub(crate) const QUEUE: Self = Self { store: false, queue: true, views: false };
-    pub(crate) const VIEWS: Self = Self { store: false, queue: false, views: true };
-
-    fn add(&mut self, other: Self) {
-        self.store |= other.store;
-        self.queue |= other.queue;
-        self.views |= other.views;
-    }
-}
-
-/// Something to write. It may be run more than once; what an earlier run wrote was rolled back.
-pub(crate) trait Operation<E>: Send + 'static {
-    type Output: Send + 'static;
-    type Error: From<EngineError> + Send + 'static;
-    /// What metrics call it.
-    const KIND: &'static str;
-    /// Whom it wakes when it succeeds.
-    const WAKES: Wakes = Wakes::NOBODY;
-
-    /// Does it. The inner error is a refusal: the caller's condition did not hold.
-    fn run(
-        &mut self,
-        connection: &Connection,
-        engine: &mut E,
-    ) -> rusqlite::Result<Result<Self::Output, Self::Error>>;
-
-    /// Looks whether a COMMIT that reported an error has nevertheless written it.
-    fn resolve(
-        &mut self,
-        _connection: &Connection,
-        _engine: &mut E,
-    ) -> rusqlite::Result<Option<Self::Output>> {
-        Ok(None)
-    }
-
-    /// About how many bytes it writes.
-    fn weight(&self) -> usize {
-        256
-    }
-}
-
-/// An [`Operation`] from a closure.
-macro_rules! simple_operation {
-    ($name:ident, $kind:literal, $wakes:expr) => {
-        pub(crate) struct $name<F>(pub(crate) F);
-        impl<E, T, R, F> crate::writer::Operation<E> for $name<F>
-        where
-            F: FnMut(&rusqlite::Connection, &mut E) -> rusqlite::Result<Result<T, R>> + Send + 'static,
-            T: Send + 'static,
-            R: From<highwater_core::EngineError> + Send + 'static,
-        {
-            type Output = T;
-            type Error = R;
-            const KIND: &'static str = $kind;
-            const WAKES: crate::writer::Wakes = $wakes;
-            fn run(
-                &mut self,
-                connection: &rusqlite::Connection,
-                engine: &mut E,
-            ) -> rusqlite::Result<Result<T, R>> {
-                (self.0)(connection, engine)
-            }
-        }
-    };
-}
-pub(crate) use simple_operation;
-
-/// An operation on its way, whatever its types.
-trait Member<E>: Send {
-    /// True if nobody waits for the outcome any more.
-    fn is_abandoned(&self) -> bool;
-    fn weight(&self) -> usize;
-    fn kind(&self) -> &'static str;
-    /// Runs it; true if it was refused.
-    fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool>;
-    /// Looks whether it was written; true if so.
-    fn resolve(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool>;
-    /// Tells the caller what came out; whom that wakes.
-    fn answer(self: Box<Self>) -> Wakes;
-    fn fail(self: Box<Self>, error: EngineError);
-}
-
-struct Task<O, T, R> {
-    operation: O,
-    outcome: Option<Result<T, R>>,
-    reply: oneshot::Sender<Result<T, R>>,
-}
-
-impl<E, O: Operation<E>> Member<E> for Task<O, O::Output, O::Error> {
-    fn is_abandoned(&self) -> bool {
-        self.reply.is_closed()
-    }
-
-    fn weight(&self) -> usize {
-        self.operation.weight()
-    }
-
-    fn kind(&self) -> &'static str {
-        O::KIND
-    }
-
-    fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool> {
-        let outcome = self.operation.run(connection, engine)?;
-        let refused = outcome.is_err();
-        self.outcome = Some(outcome);
-        Ok(refused)
-    }
-
-    fn resolve(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool> {
-        // A refusal wrote nothing, so it stands.
-        if matches!(self.outcome, Some(Err(_))) {
-            return Ok(true);
-        }
-        let found = self.operation.resolve(connection, engine)?;
-        let is_found = found.is_some();
-        self.outcome = found.map(Ok);
-        Ok(is_found)
-    }
-
-    fn answer(self: Box<Self>) -> Wakes {
-        let Some(outcome) = self.outcome else { return Wakes::NOBODY };
-        let wakes = if outcome.is_ok() { O::WAKES } else { Wakes::NOBODY };
-        // Nobody may be waiting any more; what was done is done.
-        let _ = self.reply.send(outcome);
-        wakes
-    }
-
-    fn fail(self: Box<Self>, error: EngineError) {
-        let _ = self.reply.send(Err(error.into()));
-    }
 }
 
 type Members<E> = Vec<Box<dyn Member<E>>>;
@@ -214,7 +85,7 @@ impl<E: Engine> Writer<E> {
     /// Starts the thread.
     pub(crate) fn start(connection: Connection, engine: E) -> std::io::Result<Self> {
         let (jobs, queue) = mpsc::channel();
-        let mut thread = WriterThread { connection: Some(connection), engine, queue };
+        let mut thread = WriterThread::new(connection, engine, queue);
         thread::Builder::new().name(format!("highwater-{}-writer", E::NAME)).spawn(move || thread.serve())?;
         Ok(Self { jobs })
     }
@@ -222,7 +93,7 @@ impl<E: Engine> Writer<E> {
     /// Does it; returns once it is durable.
     pub(crate) async fn write<O: Operation<E>>(&self, operation: O) -> Result<O::Output, O::Error> {
         let (reply, answer) = oneshot::channel();
-        let task = Task { operation, outcome: None, reply };
+        let task = Task::new(operation, reply);
         if self.jobs.send(Job::Write(Box::new(task))).is_err() {
             return Err(closed().into());
         }
@@ -287,14 +158,21 @@ struct WriterThread<E> {
     connection: Option<Connection>,
     engine: E,
     queue: mpsc::Receiver<Job<E>>,
+    /// How many members the last group had, and how long its COMMIT took.
+    last_size: usize,
+    last_commit: Duration,
 }
 
 impl<E: Engine> WriterThread<E> {
+    fn new(connection: Connection, engine: E, queue: mpsc::Receiver<Job<E>>) -> Self {
+        Self { connection: Some(connection), engine, queue, last_size: 0, last_commit: Duration::ZERO }
+    }
+
     fn serve(&mut self) {
         let mut members: Members<E> = Vec::new();
         while let Ok(first) = self.queue.recv() {
             let (mut next, mut bytes) = (Some(first), 0);
-            let mut interruption = None;
+            let (mut interruption, mut deadline) = (None, None);
             while let Some(job) = next.take() {
                 match job {
                     Job::Write(member) if member.is_abandoned() => {}
@@ -308,11 +186,12 @@ impl<E: Engine> WriterThread<E> {
                     }
                 }
                 if members.len() < GROUP_MEMBERS && bytes < GROUP_BYTES {
-                    next = self.queue.try_recv().ok();
+                    next = self.next(members.len(), &mut deadline);
                 }
             }
             if !members.is_empty() {
                 self.group(&mut members);
+                self.tend_log();
             }
             match interruption {
                 Some(Job::Read(job)) => job(self.connection.as_ref(), &mut self.engine),
@@ -330,6 +209,44 @@ impl<E: Engine> WriterThread<E> {
         self.close();
     }
 
+    /// What else goes into the group that has `size` members: whatever is there. Callers who were just answered
+    /// are about to come back; while the group is much smaller than the last one it is worth a short wait, of an
+    /// eighth of what a COMMIT takes, for them to share this COMMIT and not the one after.
+    fn next(&self, size: usize, deadline: &mut Option<Instant>) -> Option<Job<E>> {
+        if let Ok(job) = self.queue.try_recv() {
+            return Some(job);
+        }
+        if size * 4 >= self.last_size * 3 {
+            return None;
+        }
+        let now = Instant::now();
+        let until = *deadline.get_or_insert(now + (self.last_commit / 8).min(LONGEST_WAIT));
+        self.queue.recv_timeout(until.checked_duration_since(now)?).ok()
+    }
+
+    /// Moves the write-ahead log into the file when it is long. Nobody waits for this but the next group.
+    fn tend_log(&self) {
+        let Some(connection) = &self.connection else { return };
+        let pages = connection
+            .prepare_cached("PRAGMA wal_checkpoint(NOOP)")
+            .and_then(|mut noop| noop.query_row([], |row| row.get::<_, i64>(1)))
+            .unwrap_or(0);
+        if pages < LOG_PAGES {
+            return;
+        }
+        let started = Instant::now();
+        let moved = if pages < LOG_PAGES_AT_MOST {
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        } else {
+            checkpoint_waiting(connection).map(|_| ())
+        };
+        if let Err(error) = moved {
+            tracing::warn!(%error, database = E::NAME, pages, "the write-ahead log could not be moved");
+        }
+        metrics::histogram!("highwater_sqlite_checkpoint_seconds", "database" => E::NAME)
+            .record(started.elapsed());
+    }
+
     fn close(&mut self) {
         if let Some(connection) = self.connection.take() {
             // The last connection to close moves the log too; this does it while readers are still there.
@@ -344,23 +261,27 @@ impl<E: Engine> WriterThread<E> {
     fn group(&mut self, members: &mut Members<E>) {
         let (started, size) = (Instant::now(), members.len());
         count(members);
-        match self.together(members) {
-            Err(Failure::Member(error)) if size > 1 => {
-                tracing::debug!(%error, size, "a group failed, its members run one by one");
-                for member in members.drain(..) {
-                    let mut alone = vec![member];
-                    let outcome = self.together(&mut alone);
-                    self.answer(&mut alone, outcome);
-                }
-            }
-            outcome => self.answer(members, outcome),
-        }
+        self.last_size = size;
+        self.write(members);
         let took = started.elapsed();
         metrics::histogram!("highwater_sqlite_group_size", "database" => E::NAME).record(size as f64);
         metrics::histogram!("highwater_sqlite_group_seconds", "database" => E::NAME)
             .record(took.as_secs_f64());
         if took > SLOW {
             tracing::debug!(database = E::NAME, size, ?took, "slow group");
+        }
+    }
+
+    /// Writes them together; if one fails, each half again by itself, until the one that fails is alone.
+    fn write(&mut self, members: &mut Members<E>) {
+        match self.together(members) {
+            Err(Failure::Member(error)) if members.len() > 1 => {
+                tracing::debug!(%error, size = members.len(), "a group failed, its halves run by themselves");
+                let mut rest = members.split_off(members.len() / 2);
+                self.write(members);
+                self.write(&mut rest);
+            }
+            outcome => self.answer(members, outcome),
         }
     }
 
@@ -490,12 +411,8 @@ impl<E: Engine> WriterThread<E> {
         }
         self.ensure_connection()?;
         let Some(connection) = &self.connection else { return Err(closed()) };
-        connection.busy_timeout(BUSY_PATIENCE).map_err(engine_error)?;
-        let blocked: i64 = connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
-            .map_err(engine_error)?;
-        connection.busy_timeout(Duration::ZERO).map_err(engine_error)?;
-        if blocked != 0 {
+        let blocked = checkpoint_waiting(connection).map_err(engine_error)?;
+        if blocked {
             return Err(EngineError::new(FailureKind::Busy, "readers keep the write-ahead log in use"));
         }
         Ok(())
@@ -509,6 +426,14 @@ fn count<E>(members: &Members<E>) {
             metrics::counter!("highwater_sqlite_writes", "kind" => first.kind()).increment(run.len() as u64);
         }
     }
+}
+
+/// Moves the whole write-ahead log into the file, waiting a while for readers; true if they did not let go.
+fn checkpoint_waiting(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(BUSY_PATIENCE)?;
+    let blocked = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+    connection.busy_timeout(Duration::ZERO)?;
+    blocked.map(|blocked| blocked != 0)
 }
 
 /// Begins a transaction, waiting a while for another process.
@@ -536,3 +461,6 @@ fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 fn gone() -> rusqlite::Error {
     rusqlite::Error::StatementChangedRows(0)
 }
+
+#[cfg(test)]
+mod tests;

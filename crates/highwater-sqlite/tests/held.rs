@@ -1,5 +1,7 @@
 //! The rule of the held-open commit, alone in its process: failpoints are the process's.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test may fail as the test itself may")]
+
 use highwater_core::{Backend, async_trait, failpoint};
 use highwater_sqlite::{Options, open};
 use highwater_testkit::{Factory, Features, Held, Problem, Report, TestClock, check};

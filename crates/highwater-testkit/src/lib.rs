@@ -1,4 +1,12 @@
-//! What every engine of Highwater has to keep, as one list of rules, and the means to prove it.
+//! Tests for those who build on Highwater and for those who build an engine for it.
+//!
+//! # Aggregates and views
+//!
+//! [`given`] tests an aggregate, [`view`] a view, both in a few lines.
+//!
+//! # Engines
+//!
+//! What every engine has to keep is one list of rules.
 //!
 //! A *rule* is a sentence and a check. [`RULES`] lists all of them, for [`Store`](highwater_core::Store),
 //! [`Queue`](highwater_core::Queue), [`Cells`](highwater_core::Cells) and
@@ -34,7 +42,10 @@
 //! `HIGHWATER_SEED` sets.
 
 mod broken;
+mod delegate;
 mod factory;
+#[cfg(feature = "given")]
+mod given;
 mod rule;
 mod rules;
 mod sample;
@@ -44,7 +55,10 @@ mod test_clock;
 mod wrong;
 
 pub use broken::Broken;
+pub use delegate::{Delegate, DelegateCells, DelegateQueue, DelegateStore, DelegateViews};
 pub use factory::{Factory, Features, Held, Problem};
+#[cfg(feature = "given")]
+pub use given::{AggregateTest, Decided, ViewTest, given, view};
 pub use rule::{Area, Checking, Need, Rule};
 pub use rules::RULES;
 pub use subject::Subject;

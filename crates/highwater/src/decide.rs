@@ -116,7 +116,7 @@ fn write<A: Aggregate>(
     let Decision { rejected, events, items } = decision;
     guard(|| events.iter().for_each(|event| state.apply(event)))?;
     let op = op_of(&mut state, item, events.is_empty())?;
-    let events = events.iter().map(event_of::<A>).collect::<Result<_, _>>()?;
+    let events = events.iter().map(encode_event::<A>).collect::<Result<_, _>>()?;
     let mut writes = vec![Write::new(container, id, op).expect(expect).events(events)];
     for item in items {
         writes.push(item.map_err(|error| HandlerError::new(ErrorClass::Permanent, error))?);
@@ -140,7 +140,11 @@ fn op_of<A: Aggregate>(state: &mut A, item: Option<&Item>, unchanged: bool) -> R
     Ok(Op::Put(Body { schema: A::SCHEMA, json: Json::encode(state)? }))
 }
 
-fn event_of<A: Aggregate>(event: &A::Event) -> Result<Event, HandlerError> {
+/// Writes an event of aggregate `A` as it stands in a log: for imports and tests, which commit without deciding.
+///
+/// # Errors
+/// [`TagError`] when the event cannot be written as JSON.
+pub fn encode_event<A: Aggregate>(event: &A::Event) -> Result<Event, TagError> {
     let (name, data) = tagged::encode(event)?;
     Ok(Event { name: name.into(), schema: A::SCHEMA, data })
 }

@@ -13,6 +13,8 @@ mod builder;
 mod clock;
 mod core;
 mod decide;
+#[cfg(doctest)]
+mod doctests;
 mod engine;
 mod execute;
 mod feed;
@@ -41,6 +43,7 @@ pub use address::Address;
 pub use aggregate::{Aggregate, Context, Decision, Storage};
 pub use builder::{EngineBuilder, Role, StartError};
 pub use clock::{ManualClock, SystemClock};
+pub use decide::encode_event;
 pub use engine::{Engine, Stopped};
 pub use execute::{Execute, ExecuteError};
 pub use feed::{Cursor, Feed, FeedPage, InvalidCursor, PullError, Start};

@@ -15,6 +15,25 @@ async fn two_stores_on_one_file_see_each_others_commits_and_conflict() {
     assert_eq!(body(&two, "a").await.as_deref(), Some("3"));
 }
 
+#[test]
+fn of_many_who_open_a_new_file_at_once_one_creates_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/store.db");
+    let start = std::sync::Barrier::new(8);
+    let ids: Vec<_> = std::thread::scope(|scope| {
+        let openers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    start.wait();
+                    open(&path).info().id
+                })
+            })
+            .collect();
+        openers.into_iter().map(|opener| opener.join().unwrap()).collect()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stores_on_one_file_take_turns() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Cells that keep their conditions wrongly.
 
-use super::delegate::{Gap, WrongCells, lock, with_cells};
 use crate::TestClock;
+use crate::delegate::{DelegateCells, Gap, lock, with_cells};
 use highwater_core::*;
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use std::{
 struct IgnoresETags(Arc<dyn Cells>);
 
 #[async_trait]
-impl WrongCells for IgnoresETags {
+impl DelegateCells for IgnoresETags {
     fn right(&self) -> &dyn Cells {
         &*self.0
     }
@@ -52,7 +52,7 @@ impl StartsAgain {
 }
 
 #[async_trait]
-impl WrongCells for StartsAgain {
+impl DelegateCells for StartsAgain {
     fn right(&self) -> &dyn Cells {
         &*self.right
     }
@@ -99,7 +99,7 @@ struct ChecksFirst {
 }
 
 #[async_trait]
-impl WrongCells for ChecksFirst {
+impl DelegateCells for ChecksFirst {
     fn right(&self) -> &dyn Cells {
         &*self.right
     }

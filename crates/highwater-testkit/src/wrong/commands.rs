@@ -1,7 +1,7 @@
 //! Stores that decide commands wrongly.
 
-use super::delegate::{Gap, WrongStore, lock, with_store};
 use crate::TestClock;
+use crate::delegate::{DelegateStore, Gap, lock, with_store};
 use highwater_core::*;
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ fn is_same(batch: &Batch, first: &Decided) -> bool {
 struct WritesAgain(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for WritesAgain {
+impl DelegateStore for WritesAgain {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -49,7 +49,7 @@ pub(super) fn writes_again_when_a_command_is_replayed(right: &Backend, _: &Arc<T
 struct LooksAtConditions(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for LooksAtConditions {
+impl DelegateStore for LooksAtConditions {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -80,7 +80,7 @@ pub(super) fn looks_at_conditions_before_the_command(right: &Backend, _: &Arc<Te
 struct ReturnsTheOldResult(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for ReturnsTheOldResult {
+impl DelegateStore for ReturnsTheOldResult {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -100,7 +100,7 @@ pub(super) fn returns_the_old_result_for_other_content(right: &Backend, _: &Arc<
 struct ForgetsRejections(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for ForgetsRejections {
+impl DelegateStore for ForgetsRejections {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -129,7 +129,7 @@ struct UniqueInAPartition {
 }
 
 #[async_trait]
-impl WrongStore for UniqueInAPartition {
+impl DelegateStore for UniqueInAPartition {
     fn right(&self) -> &dyn Store {
         &*self.right
     }
@@ -160,7 +160,7 @@ struct LooksFirst {
 }
 
 #[async_trait]
-impl WrongStore for LooksFirst {
+impl DelegateStore for LooksFirst {
     fn right(&self) -> &dyn Store {
         &*self.right
     }

@@ -1,7 +1,7 @@
 //! Stores whose commits are wrong.
 
-use super::delegate::{Gap, WrongStore, lock, with_store};
 use crate::TestClock;
+use crate::delegate::{DelegateStore, Gap, lock, with_store};
 use highwater_core::*;
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ async fn found(right: &dyn Store, key: &ItemKey) -> Result<Found, CommitError> {
 struct IgnoresETags(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for IgnoresETags {
+impl DelegateStore for IgnoresETags {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -49,7 +49,7 @@ pub(super) fn ignores_etags(right: &Backend, _: &Arc<TestClock>) -> Backend {
 struct KeepsTheWritesBefore(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for KeepsTheWritesBefore {
+impl DelegateStore for KeepsTheWritesBefore {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -120,7 +120,7 @@ impl StartsAgain {
 }
 
 #[async_trait]
-impl WrongStore for StartsAgain {
+impl DelegateStore for StartsAgain {
     fn right(&self) -> &dyn Store {
         &*self.right
     }
@@ -174,7 +174,7 @@ struct ChecksFirst {
 }
 
 #[async_trait]
-impl WrongStore for ChecksFirst {
+impl DelegateStore for ChecksFirst {
     fn right(&self) -> &dyn Store {
         &*self.right
     }

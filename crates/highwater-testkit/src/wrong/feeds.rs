@@ -1,7 +1,7 @@
 //! Stores whose log is read wrongly.
 
-use super::delegate::{WrongStore, lock, with_store};
 use crate::TestClock;
+use crate::delegate::{DelegateStore, breathe, lock, with_store};
 use highwater_core::*;
 use std::{
     collections::{HashMap, HashSet},
@@ -11,13 +11,13 @@ use std::{
 /// Hides a commit until a reader has got past it, or for a while if there is no reader.
 struct LateArrivals {
     right: Arc<dyn Store>,
-    /// What is hidden, by partition and position, until it has been passed.
-    hidden: Mutex<HashSet<(Partition, Position)>>,
-    passed: Mutex<HashMap<Partition, u64>>,
+    shown: Mutex<HashSet<(Partition, Position)>>,
+    /// What a reader has got past without seeing it.
+    missed: Mutex<HashSet<(Partition, Position)>>,
 }
 
 #[async_trait]
-impl WrongStore for LateArrivals {
+impl DelegateStore for LateArrivals {
     fn right(&self) -> &dyn Store {
         &*self.right
     }
@@ -26,40 +26,45 @@ impl WrongStore for LateArrivals {
         let committed = self.right().commit(batch.clone()).await?;
         let partition = self.right().info().partition_of(&batch.partition_key);
         let reached = committed.token.of(self.right().info().id);
-        let last = reached.and_then(|reached| reached.positions.get(&partition)).copied();
-        let Some(last) = last.filter(|_| !committed.replayed) else { return Ok(committed) };
-        let first = last.get() + 1 - batch.writes.len() as u64;
-        let places: Vec<_> =
-            (first..=last.get()).filter_map(Position::new).map(|position| (partition, position)).collect();
-        lock(&self.hidden).extend(places.iter().copied());
-        for _ in 0..50 {
-            if lock(&self.passed).get(&partition).is_some_and(|passed| *passed >= last.get()) {
-                break;
+        let last = reached.and_then(|reached| reached.positions.get(&partition));
+        if let Some(last) = last.filter(|_| !committed.replayed) {
+            for _ in 0..200 {
+                if lock(&self.missed).contains(&(partition, *last)) {
+                    break;
+                }
+                breathe().await;
             }
-            tokio::task::yield_now().await;
+            let first = (last.get() + 1).saturating_sub(batch.writes.len() as u64);
+            let places = (first..=last.get()).filter_map(Position::new);
+            lock(&self.shown).extend(places.map(|position| (partition, position)));
         }
-        lock(&self.hidden).retain(|place| !places.contains(place));
         Ok(committed)
     }
 
     async fn changes(&self, request: &ChangeRequest) -> Result<ChangePage, FeedError> {
         let mut page = self.right().changes(request).await?;
-        let hidden = lock(&self.hidden);
-        page.changes.retain(|change| !hidden.contains(&(change.partition, change.position)));
-        lock(&self.passed).insert(request.partition, Position::number(page.scanned));
+        let (shown, mut missed) = (lock(&self.shown), lock(&self.missed));
+        page.changes.retain(|change| {
+            let place = (change.partition, change.position);
+            let shown = shown.contains(&place);
+            if !shown {
+                missed.insert(place);
+            }
+            shown
+        });
         Ok(page)
     }
 }
 
 pub(super) fn lets_changes_arrive_late(right: &Backend, _: &Arc<TestClock>) -> Backend {
-    let (hidden, passed) = (Mutex::default(), Mutex::default());
-    with_store(right, LateArrivals { right: right.store.clone(), hidden, passed })
+    let (shown, missed) = (Mutex::default(), Mutex::default());
+    with_store(right, LateArrivals { right: right.store.clone(), shown, missed })
 }
 
 struct ScansPast(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for ScansPast {
+impl DelegateStore for ScansPast {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -82,7 +87,7 @@ pub(super) fn scans_past_what_it_returned(right: &Backend, _: &Arc<TestClock>) -
 struct JumpsOver(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for JumpsOver {
+impl DelegateStore for JumpsOver {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -112,7 +117,7 @@ pub(super) fn jumps_over_pages_without_a_fit(right: &Backend, _: &Arc<TestClock>
 struct StandsStill(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for StandsStill {
+impl DelegateStore for StandsStill {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -133,7 +138,7 @@ pub(super) fn stands_still_on_pages_without_a_fit(right: &Backend, _: &Arc<TestC
 struct SplitsCommits(Arc<dyn Store>);
 
 #[async_trait]
-impl WrongStore for SplitsCommits {
+impl DelegateStore for SplitsCommits {
     fn right(&self) -> &dyn Store {
         &*self.0
     }
@@ -160,7 +165,7 @@ struct FollowsTheClock {
 }
 
 #[async_trait]
-impl WrongStore for FollowsTheClock {
+impl DelegateStore for FollowsTheClock {
     fn right(&self) -> &dyn Store {
         &*self.right
     }

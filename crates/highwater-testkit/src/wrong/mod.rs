@@ -3,7 +3,6 @@
 mod cells;
 mod commands;
 mod commits;
-mod delegate;
 mod feeds;
 mod poison;
 mod queues;

@@ -1,7 +1,7 @@
 //! Queues that park wrongly.
 
-use super::delegate::{WrongQueue, lock, with_queue};
 use crate::TestClock;
+use crate::delegate::{DelegateQueue, lock, with_queue};
 use highwater_core::*;
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ fn without_history(mut parked: Parked) -> Parked {
 }
 
 #[async_trait]
-impl WrongQueue for LosesTheHistory {
+impl DelegateQueue for LosesTheHistory {
     fn right(&self) -> &dyn Queue {
         &*self.0
     }
@@ -44,7 +44,7 @@ pub(super) fn loses_the_history_when_parking(right: &Backend, _: &Arc<TestClock>
 struct ParksByDeleting(Arc<dyn Queue>);
 
 #[async_trait]
-impl WrongQueue for ParksByDeleting {
+impl DelegateQueue for ParksByDeleting {
     fn right(&self) -> &dyn Queue {
         &*self.0
     }
@@ -65,7 +65,7 @@ struct CannotParkWhatIsLarge {
 }
 
 #[async_trait]
-impl WrongQueue for CannotParkWhatIsLarge {
+impl DelegateQueue for CannotParkWhatIsLarge {
     fn right(&self) -> &dyn Queue {
         &*self.right
     }
@@ -94,7 +94,7 @@ pub(super) fn cannot_park_what_is_large(right: &Backend, _: &Arc<TestClock>) -> 
 struct ClearsThePoison(Arc<dyn Queue>);
 
 #[async_trait]
-impl WrongQueue for ClearsThePoison {
+impl DelegateQueue for ClearsThePoison {
     fn right(&self) -> &dyn Queue {
         &*self.0
     }

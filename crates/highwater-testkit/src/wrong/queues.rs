@@ -1,7 +1,7 @@
 //! Queues that put and take wrongly.
 
-use super::delegate::{Gap, WrongQueue, lock, with_queue};
 use crate::TestClock;
+use crate::delegate::{DelegateQueue, Gap, lock, with_queue};
 use highwater_core::*;
 use std::{
     collections::{HashMap, HashSet},
@@ -23,7 +23,7 @@ impl AcceptsStaleReceipts {
 }
 
 #[async_trait]
-impl WrongQueue for AcceptsStaleReceipts {
+impl DelegateQueue for AcceptsStaleReceipts {
     fn right(&self) -> &dyn Queue {
         &*self.right
     }
@@ -54,7 +54,7 @@ pub(super) fn accepts_stale_receipts(right: &Backend, _: &Arc<TestClock>) -> Bac
 struct DoesNotCount(Arc<dyn Queue>);
 
 #[async_trait]
-impl WrongQueue for DoesNotCount {
+impl DelegateQueue for DoesNotCount {
     fn right(&self) -> &dyn Queue {
         &*self.0
     }
@@ -82,7 +82,7 @@ struct ForgetsIds {
 }
 
 #[async_trait]
-impl WrongQueue for ForgetsIds {
+impl DelegateQueue for ForgetsIds {
     fn right(&self) -> &dyn Queue {
         &*self.right
     }
@@ -107,7 +107,7 @@ pub(super) fn forgets_the_ids_of_deleted_messages(right: &Backend, _: &Arc<TestC
 struct PutsDespiteTheCell(Arc<dyn Queue>);
 
 #[async_trait]
-impl WrongQueue for PutsDespiteTheCell {
+impl DelegateQueue for PutsDespiteTheCell {
     fn right(&self) -> &dyn Queue {
         &*self.0
     }
@@ -133,7 +133,7 @@ struct LooksBeforeItTakes {
 }
 
 #[async_trait]
-impl WrongQueue for LooksBeforeItTakes {
+impl DelegateQueue for LooksBeforeItTakes {
     fn right(&self) -> &dyn Queue {
         &*self.right
     }
@@ -163,7 +163,7 @@ struct LooksBeforeItPuts {
 }
 
 #[async_trait]
-impl WrongQueue for LooksBeforeItPuts {
+impl DelegateQueue for LooksBeforeItPuts {
     fn right(&self) -> &dyn Queue {
         &*self.right
     }

@@ -1,7 +1,7 @@
 //! View stores that fence wrongly.
 
-use super::delegate::{WrongViews, lock, with_views};
 use crate::TestClock;
+use crate::delegate::{DelegateViews, lock, with_views};
 use highwater_core::*;
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ struct IgnoresTheOwner {
 }
 
 #[async_trait]
-impl WrongViews for IgnoresTheOwner {
+impl DelegateViews for IgnoresTheOwner {
     fn right(&self) -> &dyn ViewStore {
         &*self.right
     }
@@ -44,7 +44,7 @@ struct IgnoresThePosition {
 }
 
 #[async_trait]
-impl WrongViews for IgnoresThePosition {
+impl DelegateViews for IgnoresThePosition {
     fn right(&self) -> &dyn ViewStore {
         &*self.right
     }
@@ -65,7 +65,7 @@ pub(super) fn ignores_the_position(right: &Backend, _: &Arc<TestClock>) -> Backe
 struct IgnoresVersions(Arc<dyn ViewStore>);
 
 #[async_trait]
-impl WrongViews for IgnoresVersions {
+impl DelegateViews for IgnoresVersions {
     fn right(&self) -> &dyn ViewStore {
         &*self.0
     }
@@ -87,7 +87,7 @@ pub(super) fn ignores_the_versions_of_documents(right: &Backend, _: &Arc<TestClo
 struct WritesOneByOne(Arc<dyn ViewStore>);
 
 #[async_trait]
-impl WrongViews for WritesOneByOne {
+impl DelegateViews for WritesOneByOne {
     fn right(&self) -> &dyn ViewStore {
         &*self.0
     }
@@ -117,7 +117,7 @@ struct WritesThePositionLater {
 }
 
 #[async_trait]
-impl WrongViews for WritesThePositionLater {
+impl DelegateViews for WritesThePositionLater {
     fn right(&self) -> &dyn ViewStore {
         &*self.right
     }
@@ -148,7 +148,7 @@ pub(super) fn writes_the_position_later(right: &Backend, _: &Arc<TestClock>) -> 
 struct DropsTombstones(Arc<dyn ViewStore>);
 
 #[async_trait]
-impl WrongViews for DropsTombstones {
+impl DelegateViews for DropsTombstones {
     fn right(&self) -> &dyn ViewStore {
         &*self.0
     }

@@ -3,53 +3,21 @@
 use crate::domain::{Account, Balances, Command};
 use crate::views::{balances, fold_of_the_log};
 use highwater::{Engine, Freshness, Outcome, Role};
-use highwater_core::*;
+use highwater_core::{Backend, Queue, Store, ViewStore, Wake, async_trait};
+use highwater_testkit::{Delegate, DelegateQueue, DelegateStore, DelegateViews};
 use std::sync::Arc;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A backend that never hints at anything.
-#[derive(Clone)]
-struct Silent(Backend);
+/// Engines that never hint at anything.
+struct SilentStore(Arc<dyn Store>);
+struct SilentViews(Arc<dyn ViewStore>);
 
 #[async_trait]
-impl Store for Silent {
-    fn info(&self) -> StoreInfo {
-        self.0.store.info()
-    }
-    fn limits(&self) -> &Limits {
-        self.0.store.limits()
-    }
-    async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
-        self.0.store.commit(batch).await
-    }
-    async fn item(&self, key: &ItemKey) -> Result<Option<Item>, ReadError> {
-        self.0.store.item(key).await
-    }
-    async fn history(
-        &self,
-        key: &ItemKey,
-        before: Option<Version>,
-        max: usize,
-    ) -> Result<Vec<Change>, ReadError> {
-        self.0.store.history(key, before, max).await
-    }
-    async fn decided(&self, key: &PartitionKey, command: CommandId) -> Result<Option<Decided>, ReadError> {
-        self.0.store.decided(key, command).await
-    }
-    async fn changes(&self, request: &ChangeRequest) -> Result<ChangePage, FeedError> {
-        self.0.store.changes(request).await
-    }
-    async fn position_before(
-        &self,
-        partition: Partition,
-        at: Timestamp,
-    ) -> Result<Option<Position>, FeedError> {
-        self.0.store.position_before(partition, at).await
-    }
-    async fn head(&self) -> Result<Token, ReadError> {
-        self.0.store.head().await
+impl DelegateStore for SilentStore {
+    fn right(&self) -> &dyn Store {
+        &*self.0
     }
     fn wake(&self) -> Wake {
         Wake::never()
@@ -57,38 +25,21 @@ impl Store for Silent {
 }
 
 #[async_trait]
-impl ViewStore for Silent {
-    async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
-        self.0.views.claim(slot, store_epoch).await
+impl DelegateViews for SilentViews {
+    fn right(&self) -> &dyn ViewStore {
+        &*self.0
     }
-    async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {
-        self.0.views.write(batch).await
+    fn wake(&self) -> Wake {
+        Wake::never()
     }
-    async fn documents(
-        &self,
-        view: &ViewName,
-        keys: &[DocumentKey],
-    ) -> Result<Vec<Option<Document>>, ReadError> {
-        self.0.views.documents(view, keys).await
-    }
-    async fn document(
-        &self,
-        view: &ViewName,
-        store: StoreId,
-        key: &str,
-    ) -> Result<(Option<Document>, Option<ViewReached>), ReadError> {
-        self.0.views.document(view, store, key).await
-    }
-    async fn list(
-        &self,
-        view: &ViewName,
-        after: Option<&str>,
-        max: usize,
-    ) -> Result<Vec<Document>, ReadError> {
-        self.0.views.list(view, after, max).await
-    }
-    async fn reached(&self, view: &ViewName, store: StoreId) -> Result<Option<ViewReached>, ReadError> {
-        self.0.views.reached(view, store).await
+}
+
+struct SilentQueue(Arc<dyn Queue>);
+
+#[async_trait]
+impl DelegateQueue for SilentQueue {
+    fn right(&self) -> &dyn Queue {
+        &*self.0
     }
     fn wake(&self) -> Wake {
         Wake::never()
@@ -114,8 +65,10 @@ async fn booked_and_seen(backend: Backend) {
 #[tokio::test]
 async fn without_any_hint_everything_still_happens_by_polling() {
     let Backend { store, queue, cells, views } = backend().await;
-    let silent = Silent(Backend { store, queue: queue.clone(), cells: cells.clone(), views });
-    let backend = Backend { store: Arc::new(silent.clone()), queue, cells, views: Arc::new(silent) };
+    let store = Arc::new(Delegate(SilentStore(store)));
+    let queue = Arc::new(Delegate(SilentQueue(queue)));
+    let views = Arc::new(Delegate(SilentViews(views)));
+    let backend = Backend { store, queue, cells, views };
     booked_and_seen(backend).await;
 }
 

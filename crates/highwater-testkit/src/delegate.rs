@@ -1,4 +1,5 @@
-//! What a wrong engine is made of: a right one, and the few operations that it does differently.
+//! Engines that pass everything on to another one but for the few operations that they do differently: wrong
+//! ones for testing rules, slow, deaf or failing ones for testing applications.
 
 use highwater_core::*;
 use std::{
@@ -9,33 +10,61 @@ use std::{
     time::Duration,
 };
 
-/// A right engine with operations replaced.
-pub(super) struct Wrongly<T>(pub(super) T);
+/// An engine from one of the traits `DelegateStore`, `DelegateQueue`, `DelegateCells` and `DelegateViews`.
+///
+/// ```
+/// use highwater_core::{Store, Wake, async_trait};
+/// use highwater_testkit::{Delegate, DelegateStore};
+/// use std::sync::Arc;
+///
+/// /// A store that never hints at anything.
+/// struct Silent(Arc<dyn Store>);
+///
+/// #[async_trait]
+/// impl DelegateStore for Silent {
+///     fn right(&self) -> &dyn Store { &*self.0 }
+///     fn wake(&self) -> Wake { Wake::never() }
+/// }
+///
+/// fn silent(store: Arc<dyn Store>) -> Arc<dyn Store> { Arc::new(Delegate(Silent(store))) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Delegate<T>(pub T);
 
-/// A store that does some things differently from `right`.
+/// A store that does some things differently from [`right`](Self::right).
 #[async_trait]
-pub(super) trait WrongStore: Send + Sync + 'static {
+pub trait DelegateStore: Send + Sync + 'static {
+    /// The engine that does the rest.
     fn right(&self) -> &dyn Store;
 
+    /// See the trait.
     async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
         self.right().commit(batch).await
     }
 
+    /// See the trait.
     async fn item(&self, key: &ItemKey) -> Result<Option<Item>, ReadError> {
         self.right().item(key).await
     }
 
+    /// See the trait.
     async fn decided(&self, key: &PartitionKey, id: CommandId) -> Result<Option<Decided>, ReadError> {
         self.right().decided(key, id).await
     }
 
+    /// See the trait.
     async fn changes(&self, request: &ChangeRequest) -> Result<ChangePage, FeedError> {
         self.right().changes(request).await
+    }
+
+    /// See the trait.
+    fn wake(&self) -> Wake {
+        self.right().wake()
     }
 }
 
 #[async_trait]
-impl<T: WrongStore> Store for Wrongly<T> {
+impl<T: DelegateStore> Store for Delegate<T> {
     fn info(&self) -> StoreInfo {
         self.0.right().info()
     }
@@ -82,35 +111,42 @@ impl<T: WrongStore> Store for Wrongly<T> {
     }
 
     fn wake(&self) -> Wake {
-        self.0.right().wake()
+        self.0.wake()
     }
 }
 
-/// A queue that does some things differently from `right`.
+/// A queue that does some things differently from [`right`](Self::right).
 #[async_trait]
-pub(super) trait WrongQueue: Send + Sync + 'static {
+pub trait DelegateQueue: Send + Sync + 'static {
+    /// The engine that does the rest.
     fn right(&self) -> &dyn Queue;
 
+    /// See the trait.
     async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
         self.right().put(queue, message).await
     }
 
+    /// See the trait.
     async fn get(&self, queue: &Name, max: usize, visibility: Duration) -> Result<Vec<Delivery>, GetError> {
         self.right().get(queue, max, visibility).await
     }
 
+    /// See the trait.
     async fn peek(&self, queue: &Name, max: usize) -> Result<Vec<Message>, GetError> {
         self.right().peek(queue, max).await
     }
 
+    /// See the trait.
     async fn delete(&self, receipt: &Receipt) -> Result<(), ReceiptError> {
         self.right().delete(receipt).await
     }
 
+    /// See the trait.
     async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError> {
         self.right().park(receipt, parking).await
     }
 
+    /// See the trait.
     async fn parked(
         &self,
         queue: &Name,
@@ -120,17 +156,24 @@ pub(super) trait WrongQueue: Send + Sync + 'static {
         self.right().parked(queue, after, max).await
     }
 
+    /// See the trait.
     async fn parked_message(&self, queue: &Name, id: MessageId) -> Result<Option<Parked>, GetError> {
         self.right().parked_message(queue, id).await
     }
 
+    /// See the trait.
     async fn clear(&self, queue: &Name) -> Result<u64, GetError> {
         self.right().clear(queue).await
+    }
+
+    /// See the trait.
+    fn wake(&self) -> Wake {
+        self.right().wake()
     }
 }
 
 #[async_trait]
-impl<T: WrongQueue> Queue for Wrongly<T> {
+impl<T: DelegateQueue> Queue for Delegate<T> {
     async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
         self.0.put(queue, message).await
     }
@@ -185,30 +228,34 @@ impl<T: WrongQueue> Queue for Wrongly<T> {
     }
 
     fn wake(&self) -> Wake {
-        self.0.right().wake()
+        self.0.wake()
     }
 }
 
-/// Cells that do some things differently from `right`.
+/// Cells that do some things differently from [`right`](Self::right).
 #[async_trait]
-pub(super) trait WrongCells: Send + Sync + 'static {
+pub trait DelegateCells: Send + Sync + 'static {
+    /// The engine that does the rest.
     fn right(&self) -> &dyn Cells;
 
+    /// See the trait.
     async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
         self.right().read(key).await
     }
 
+    /// See the trait.
     async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
         self.right().write(write).await
     }
 
+    /// See the trait.
     async fn delete(&self, key: &CellKey, expect: Expect) -> Result<(), CellError> {
         self.right().delete(key, expect).await
     }
 }
 
 #[async_trait]
-impl<T: WrongCells> Cells for Wrongly<T> {
+impl<T: DelegateCells> Cells for Delegate<T> {
     async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
         self.0.read(key).await
     }
@@ -226,19 +273,23 @@ impl<T: WrongCells> Cells for Wrongly<T> {
     }
 }
 
-/// A view store that does some things differently from `right`.
+/// A view store that does some things differently from [`right`](Self::right).
 #[async_trait]
-pub(super) trait WrongViews: Send + Sync + 'static {
+pub trait DelegateViews: Send + Sync + 'static {
+    /// The engine that does the rest.
     fn right(&self) -> &dyn ViewStore;
 
+    /// See the trait.
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
         self.right().claim(slot, store_epoch).await
     }
 
+    /// See the trait.
     async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {
         self.right().write(batch).await
     }
 
+    /// See the trait.
     async fn documents(
         &self,
         view: &ViewName,
@@ -246,10 +297,15 @@ pub(super) trait WrongViews: Send + Sync + 'static {
     ) -> Result<Vec<Option<Document>>, ReadError> {
         self.right().documents(view, keys).await
     }
+
+    /// See the trait.
+    fn wake(&self) -> Wake {
+        self.right().wake()
+    }
 }
 
 #[async_trait]
-impl<T: WrongViews> ViewStore for Wrongly<T> {
+impl<T: DelegateViews> ViewStore for Delegate<T> {
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
         self.0.claim(slot, store_epoch).await
     }
@@ -289,48 +345,54 @@ impl<T: WrongViews> ViewStore for Wrongly<T> {
     }
 
     fn wake(&self) -> Wake {
-        self.0.right().wake()
+        self.0.wake()
     }
 }
 
 /// The gap between a look and a write, wide enough for another caller to come between.
 #[derive(Default)]
-pub(super) struct Gap(AtomicUsize);
+pub(crate) struct Gap(AtomicUsize);
 
 impl Gap {
     /// Waits until the next caller is here too, or goes on alone if none comes.
-    pub(super) async fn cross(&self) {
+    pub(crate) async fn cross(&self) {
         let here = self.0.fetch_add(1, SeqCst) + 1;
         for _ in 0..200 {
             if self.0.load(SeqCst) > here {
                 return;
             }
-            tokio::task::yield_now().await;
+            breathe().await;
         }
     }
 }
 
+/// Lets other tasks and other threads run.
+pub(crate) async fn breathe() {
+    std::thread::yield_now();
+    tokio::task::yield_now().await;
+}
+
 /// Takes a lock, whatever became of those who held it before.
-pub(super) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Replaces one engine of a backend.
-pub(super) fn with_store(backend: &Backend, store: impl WrongStore) -> Backend {
-    Backend { store: Arc::new(Wrongly(store)), ..backend.clone() }
+pub(crate) fn with_store(backend: &Backend, store: impl DelegateStore) -> Backend {
+    Backend { store: Arc::new(Delegate(store)), ..backend.clone() }
 }
 
 /// Replaces one engine of a backend.
-pub(super) fn with_queue(backend: &Backend, queue: impl WrongQueue) -> Backend {
-    Backend { queue: Arc::new(Wrongly(queue)), ..backend.clone() }
+pub(crate) fn with_queue(backend: &Backend, queue: impl DelegateQueue) -> Backend {
+    Backend { queue: Arc::new(Delegate(queue)), ..backend.clone() }
 }
 
 /// Replaces one engine of a backend.
-pub(super) fn with_cells(backend: &Backend, cells: impl WrongCells) -> Backend {
-    Backend { cells: Arc::new(Wrongly(cells)), ..backend.clone() }
+pub(crate) fn with_cells(backend: &Backend, cells: impl DelegateCells) -> Backend {
+    Backend { cells: Arc::new(Delegate(cells)), ..backend.clone() }
 }
 
 /// Replaces one engine of a backend.
-pub(super) fn with_views(backend: &Backend, views: impl WrongViews) -> Backend {
-    Backend { views: Arc::new(Wrongly(views)), ..backend.clone() }
+pub(crate) fn with_views(backend: &Backend, views: impl DelegateViews) -> Backend {
+    Backend { views: Arc::new(Delegate(views)), ..backend.clone() }
 }

@@ -1,0 +1,27 @@
+//! The booking site as a program of its own.
+
+use axum::response::Redirect;
+use axum::routing::get;
+use booking::host;
+use clap::Parser;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+/// A restaurant's booking site on Highwater
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Where to serve the pages: an address of this machine, with port 0 for any free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7301")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    options: host::Options,
+}
+
+fn main() -> ExitCode {
+    let Arguments { listen, options } = Arguments::parse();
+    host::run("booking", listen, &options, |engine, settings| {
+        let home = get(async || Redirect::temporary("/booking/"));
+        Ok(booking::routes(engine, settings).route("/", home))
+    })
+}

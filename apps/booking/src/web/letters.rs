@@ -1,0 +1,120 @@
+//! The letters that were written, as a mail program would show them.
+
+use super::App;
+use super::layout::{Page, page};
+use super::trouble::Trouble;
+use crate::mailbox::{Entry, Mailbox};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Html;
+use highwater::Timestamp;
+use maud::html;
+use std::io;
+use std::time::SystemTime;
+
+/// How many letters the list shows.
+const SHOWN: usize = 100;
+
+/// The headers of a letter that are shown.
+const HEADERS: [&str; 5] = ["From", "To", "Subject", "Date", "Message-ID"];
+
+/// `GET /booking/mails`: the newest letters.
+pub(super) async fn list(State(app): State<App>) -> Result<Html<String>, Trouble> {
+    let letters = blocking(&app, |mailbox| {
+        let entries = mailbox.newest(SHOWN)?;
+        let titled = |entry: Entry| {
+            let text = mailbox.read(&entry.name)?.unwrap_or_default();
+            let subject = Letter::parse(&text).header("Subject").unwrap_or(entry.name.clone());
+            Ok((entry, subject))
+        };
+        entries.into_iter().map(titled).collect::<io::Result<Vec<_>>>()
+    })
+    .await?;
+    let body = html! {
+        h1 { "Mail" }
+        p { "The letters that guests were sent, newest first. They lie as files in the data folder." }
+        @if letters.is_empty() {
+            p class="notice" { "No letters yet." }
+        } @else {
+            ul class="letters" {
+                @for (entry, subject) in &letters {
+                    li {
+                        a href={ "/booking/mails/" (entry.name) } { (subject) }
+                        span class="hint" { (app.settings.restaurant.wall_clock(timestamp(entry.at))) }
+                    }
+                }
+            }
+            @if letters.len() == SHOWN {
+                p class="hint" { "Older letters are in the folder only." }
+            }
+        }
+    };
+    Ok(page(Page { title: "Mail", ..Page::default() }, &body))
+}
+
+/// `GET /booking/mails/{name}`: one letter.
+pub(super) async fn show(State(app): State<App>, Path(name): Path<String>) -> Result<Html<String>, Trouble> {
+    let text = blocking(&app, move |mailbox| mailbox.read(&name)).await?;
+    let unknown =
+        || Trouble::new(StatusCode::NOT_FOUND, "No such letter", "There is no letter of this name.");
+    let text = text.ok_or_else(unknown)?;
+    let letter = Letter::parse(&text);
+    let subject = letter.header("Subject").unwrap_or_default();
+    let body = html! {
+        h1 { (subject) }
+        dl {
+            @for name in HEADERS {
+                @if let Some(value) = letter.header(name) {
+                    div { dt { (name) } dd { (value) } }
+                }
+            }
+        }
+        pre class="letter" { (letter.text) }
+        p { a href="/booking/mails" { "All letters" } }
+    };
+    Ok(page(Page { title: &subject, ..Page::default() }, &body))
+}
+
+async fn blocking<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&Mailbox) -> io::Result<T> + Send + 'static,
+) -> Result<T, Trouble> {
+    let mailbox = app.settings.mailbox.clone();
+    let done = tokio::task::spawn_blocking(move || work(&mailbox)).await;
+    done.map_err(io::Error::other).flatten().map_err(|error| {
+        tracing::error!(%error, "the mail folder cannot be read");
+        let detail = "The mail folder cannot be read at the moment.";
+        Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "Not possible at the moment", detail)
+    })
+}
+
+fn timestamp(at: SystemTime) -> Timestamp {
+    Timestamp::from_micros(0).plus(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A letter cut at its empty line. Knows just as much of mail as our own letters need.
+struct Letter<'a> {
+    head: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Letter<'a> {
+    fn parse(letter: &'a str) -> Self {
+        let (head, text) = letter.split_once("\r\n\r\n").unwrap_or((letter, ""));
+        Self { head, text }
+    }
+
+    /// A header with its folded lines joined.
+    fn header(&self, name: &str) -> Option<String> {
+        let mut lines = self.head.split("\r\n").skip_while(|line| {
+            !line.split_once(':').is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
+        });
+        let (_, value) = lines.next()?.split_once(':')?;
+        let mut value = value.trim().to_owned();
+        for folded in lines.take_while(|line| line.starts_with([' ', '\t'])) {
+            value.push(' ');
+            value.push_str(folded.trim());
+        }
+        Some(value)
+    }
+}

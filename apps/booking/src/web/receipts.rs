@@ -1,0 +1,189 @@
+//! What became of a booking: a page for people and a JSON document for the page's script.
+
+use super::App;
+use super::calendar;
+use super::layout::{Page, page};
+use super::trouble::{Problem, Trouble};
+use crate::day::Day;
+use crate::receipt::{Booking, ReceiptView, cancellation};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use highwater::{CommandId, Outcome, OutcomeError, Token};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a receipt waits for its view to catch up with the decision.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often a page that waits is loaded again where scripts do not run, in seconds.
+const REFRESH: u32 = 2;
+
+/// `GET /booking/receipts/{id}` and `GET /booking/receipts/{id}.json`.
+pub(super) async fn show(State(app): State<App>, Path(receipt): Path<String>) -> Response {
+    match receipt.strip_suffix(".json") {
+        Some(id) => document(&app, id).await.into_response(),
+        None => show_page(&app, &receipt).await.into_response(),
+    }
+}
+
+/// The id in a receipt's address.
+pub(super) fn id_of(text: &str) -> Result<CommandId, Trouble> {
+    let unknown =
+        || Trouble::new(StatusCode::NOT_FOUND, "No such receipt", "This is not the number of a receipt.");
+    text.parse().map_err(|_| unknown())
+}
+
+async fn document(app: &App, id: &str) -> Result<Json<Value>, Problem> {
+    let (status, reason, token) = match app.engine.outcome(id_of(id)?).await? {
+        Outcome::Accepted { token } => ("accepted", None, Some(token)),
+        Outcome::Rejected { reason, token } => ("rejected", Some(reason), Some(token)),
+        Outcome::Parked { reason } => ("parked", Some(reason), None),
+        _ => ("pending", None, None),
+    };
+    Ok(Json(json!({ "status": status, "reason": reason, "token": token })))
+}
+
+/// What a receipt says of a decided booking, if its view has come that far.
+pub(super) async fn booking(app: &App, id: CommandId, token: &Token) -> Result<Option<Booking>, Trouble> {
+    let answer = app.engine.view::<ReceiptView>().get(id.to_string()).at_least(token).wait(PATIENCE).await?;
+    Ok(answer.document)
+}
+
+async fn show_page(app: &App, id: &str) -> Result<Response, Trouble> {
+    let id = id_of(id)?;
+    let outcome = app.engine.outcome(id).await?;
+    let waiting = |body: &Markup| waiting_page("Your booking is not final yet", id, body);
+    let response = match outcome {
+        Outcome::Rejected { reason, token } => {
+            let booking = booking(app, id, &token).await?;
+            decided("Your table is not booked", &rejected(&reason, booking.as_ref()))
+        }
+        Outcome::Parked { reason } => decided("Your booking needs a look", &parked(&reason)),
+        Outcome::Accepted { token } => accepted_page(app, id, token).await?,
+        _ => waiting(&html! {
+            h1 { "Your booking is not final yet" }
+            p role="status" { "It has arrived and is being looked at. The answer comes by mail." }
+            p class="hint" { "This page updates itself as soon as the answer is known." }
+        }),
+    };
+    Ok(response)
+}
+
+async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Response, Trouble> {
+    let Some(booking) = booking(app, id, &token).await? else {
+        return Ok(decided(
+            "Accepted",
+            &html! {
+                h1 { "Accepted" }
+                p role="status" { "What you asked for is done. A letter with the details is on its way." }
+                p { a class="button" href={ "/booking/?token=" (token) } { "Back to the calendar" } }
+            },
+        ));
+    };
+    let cancel = cancellation(id);
+    let asked = match app.engine.outcome(cancel).await {
+        Ok(outcome) => Some(outcome),
+        Err(OutcomeError::Unknown { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let body = |heading: &str, text: Markup, token: &Token| {
+        html! {
+            h1 { (heading) }
+            (details(&booking))
+            (text)
+            p { a class="button" href=(calendar_link(&booking, token)) { "Back to the calendar" } }
+        }
+    };
+    let button = html! {
+        form method="post" action={ "/booking/receipts/" (id) "/cancel" } {
+            input type="hidden" name="id" value=(cancel);
+            button class="button quiet" type="submit" { "Cancel this booking" }
+        }
+    };
+    let confirmed = "Your table is booked";
+    Ok(match asked {
+        None => {
+            let text = html! { p role="status" { "A confirmation is on its way by mail." } (button) };
+            decided(confirmed, &body(confirmed, text, &token))
+        }
+        Some(Outcome::Accepted { token }) => {
+            let heading = "Your booking is cancelled";
+            let text = html! { p role="status" { "Others can have the seats. A confirmation is on its way by mail." } };
+            decided(heading, &body(heading, text, &token))
+        }
+        Some(Outcome::Rejected { reason, .. }) => {
+            let text =
+                html! { p class="notice" role="status" { "It could not be cancelled: " (reason) "." } };
+            decided(confirmed, &body(confirmed, text, &token))
+        }
+        Some(Outcome::Parked { reason }) => {
+            let text = html! {
+                p class="notice" role="status" {
+                    "Cancelling it failed, and somebody has to look at it (" (reason) "). It is still booked."
+                }
+            };
+            decided(confirmed, &body(confirmed, text, &token))
+        }
+        Some(_) => {
+            let heading = "Your booking is being cancelled";
+            let text = html! { p role="status" { "This is not final yet. This page updates itself." } };
+            waiting_page(heading, cancel, &body(heading, text, &token))
+        }
+    })
+}
+
+/// The calendar of the booked month, to be at least as new as the booking.
+fn calendar_link(booking: &Booking, token: &Token) -> String {
+    match Day::parse(&booking.day) {
+        Some(day) => format!("{}&token={token}", calendar::link(day.month())),
+        None => format!("/booking/?token={token}"),
+    }
+}
+
+fn details(booking: &Booking) -> Markup {
+    let day = Day::parse(&booking.day).map_or_else(|| booking.day.clone(), Day::words);
+    html! {
+        dl {
+            div { dt { "Day" } dd { (day) } }
+            div { dt { "People" } dd { (booking.quantity) } }
+            div { dt { "Name" } dd { (booking.name) } }
+        }
+    }
+}
+
+fn rejected(reason: &str, booking: Option<&Booking>) -> Markup {
+    let month = booking.and_then(|booking| Day::parse(&booking.day)).map(Day::month);
+    html! {
+        h1 { "Your table is not booked" }
+        p class="notice" role="status" { "We are sorry: " (reason) "." }
+        @if let Some(booking) = booking { (details(booking)) }
+        p {
+            a class="button" href=(month.map_or_else(|| "/booking/".into(), calendar::link)) { "Choose another day" }
+        }
+    }
+}
+
+fn parked(reason: &str) -> Markup {
+    html! {
+        h1 { "Your booking needs a look" }
+        p class="notice" role="status" {
+            "It could not be decided and is set aside until somebody has looked at it. Nothing is booked yet."
+        }
+        p { "The reason: " (reason) "." }
+    }
+}
+
+fn decided(title: &str, body: &Markup) -> Response {
+    page(Page { title, ..Page::default() }, body).into_response()
+}
+
+/// A page that loads itself again when the command is decided.
+fn waiting_page(title: &str, id: CommandId, body: &Markup) -> Response {
+    let body = html! {
+        div data-poll={ "/booking/receipts/" (id) ".json" } { (body) }
+    };
+    page(Page { title, script: Some("receipt.js"), refresh: Some(REFRESH) }, &body).into_response()
+}
