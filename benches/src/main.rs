@@ -69,6 +69,9 @@ fn run(arguments: &Arguments) -> Outcome {
     println!("sync          synchronous=FULL, write-ahead log, nobody answered before fsync");
     println!("fdatasync     median {:.0} µs, 99 % {:.0} µs (4 KiB appended)", sync.median, sync.high);
     println!("cores         {}", std::thread::available_parallelism()?);
+    // Whoever compares numbers must know whether the machine was doing something else.
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("load before   {}", load.split(' ').next().filter(|load| !load.is_empty()).unwrap_or("unknown"));
     println!();
     let Arguments { bench, seconds, rounds, .. } = *arguments;
     let (folder, groups, in_flight) = (folder.path(), recorder::install(), &arguments.in_flight);

@@ -2,7 +2,7 @@ use highwater::{HandlerError, Processor, Subscriber};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 fn slips(printer: UnboundedSender<String>) -> Processor {
-    Subscriber::named("slips").on::<Book, _, _, _>(move |event| {
+    Subscriber::<Book>::named("slips").handler(move |event| {
         let printer = printer.clone();
         async move {
             if let Event::Lent { to, until } = &event.event {

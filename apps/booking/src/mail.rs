@@ -14,7 +14,7 @@ const SENDER: &str = "The Highwater Table <tables@booking.local>";
 /// Writes a letter for every event that a guest must hear of. A letter is named by its event, so that handling
 /// an event again changes nothing.
 pub fn subscriber(mailbox: Mailbox) -> Processor {
-    Subscriber::named("mail").on::<Capacity, _, _, _>(move |event| {
+    Subscriber::<Capacity>::named("mail").handler(move |event| {
         let mailbox = mailbox.clone();
         async move {
             let letter = match letter(&event) {

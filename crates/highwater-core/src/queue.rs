@@ -396,7 +396,7 @@ pub trait Queue: Send + Sync + 'static {
     /// Puts a parked message back: same id, visible at once, dequeue count 0, history kept.
     async fn replay(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError>;
 
-    /// Removes a parked message for good.
+    /// Removes a parked message for good and forgets its id, so that it may be put again.
     async fn discard(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError>;
 
     /// Removes every message of the queue, visible or not, and returns how many. The poison queue is left alone.

@@ -454,10 +454,16 @@ pub(crate) fn discard(
     queue: &Name,
     id: MessageId,
 ) -> rusqlite::Result<Result<(), ReplayError>> {
-    let removed = match engine.queue(connection, queue)? {
+    let number = engine.queue(connection, queue)?;
+    let removed = match number {
         Some(number) => unpark(connection, number, id)?,
         None => 0,
     };
+    if let Some(number) = number.filter(|_| removed > 0) {
+        connection
+            .prepare_cached("DELETE FROM remembered WHERE queue = ?1 AND id = ?2")?
+            .execute((number, id.0.into_bytes()))?;
+    }
     let not_parked = || ReplayError::NotParked { queue: queue.clone(), message: id };
     Ok(if removed == 0 { Err(not_parked()) } else { Ok(()) })
 }

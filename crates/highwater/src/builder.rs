@@ -32,6 +32,30 @@ pub enum Role {
     Projector,
 }
 
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::All => "all",
+            Self::Web => "web",
+            Self::Worker => "worker",
+            Self::Projector => "projector",
+        })
+    }
+}
+
+impl std::str::FromStr for Role {
+    type Err = UnknownRole;
+    fn from_str(text: &str) -> Result<Self, UnknownRole> {
+        let all = [Self::All, Self::Web, Self::Worker, Self::Projector];
+        all.into_iter().find(|role| role.to_string() == text).ok_or(UnknownRole)
+    }
+}
+
+/// A text that names no role.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a role: use all, web, worker or projector")]
+pub struct UnknownRole;
+
 impl Role {
     pub(crate) fn works(self) -> bool {
         matches!(self, Self::All | Self::Worker)
@@ -165,13 +189,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how quickly a dead process is noticed, for all views of this engine and its heartbeat.
+    /// Sets how quickly a dead process is noticed, for all views and processors of this engine.
     pub fn lease_times(mut self, times: LeaseTimes) -> Self {
         self.times = times;
         self
     }
 
-    /// Sets how often views look for changes when nothing hints at any; 100 ms by default. Raise it to make idle
+    /// Sets how often views and processors look for changes when nothing hints at any; 100 ms by default. Raise it to make idle
     /// processes quieter, lower it when another process commits and views must follow more closely.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = Some(interval);
@@ -182,6 +206,9 @@ impl EngineBuilder {
         let mut faults = std::mem::take(&mut self.faults);
         faults.extend(self.worker.faults());
         faults.extend(self.times.faults());
+        if self.poll_interval.is_some_and(|interval| interval.is_zero()) {
+            faults.push("the poll interval must be above zero".into());
+        }
         let mut seen = BTreeSet::new();
         for (container, _) in &self.deciders {
             if !seen.insert(*container) {
@@ -254,8 +281,8 @@ impl EngineBuilder {
             },
             name: name.into(),
             containers,
-            times: from.map_or(self.times.clone(), |processor| processor.times.clone()),
-            poll_interval: from.map_or(poll, |processor| processor.poll_interval.min(poll)),
+            times: self.times.clone(),
+            poll_interval: from.and_then(|processor| processor.poll_interval).unwrap_or(poll),
             max_items: from.map_or(1_000, |processor| processor.max_items),
             start: from.map_or_else(Default::default, |processor| processor.start.clone()),
             sink,

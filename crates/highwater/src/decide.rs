@@ -41,6 +41,30 @@ impl RawCommand {
     }
 }
 
+/// Why a command was not decided.
+pub(crate) enum Undecided {
+    /// Its id was used for another command.
+    CommandIdReused(CommandId),
+    /// Something went wrong.
+    Failed(HandlerError),
+}
+
+impl<E: Into<HandlerError>> From<E> for Undecided {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Undecided {
+    /// What it means for the message that carried the command.
+    pub(crate) fn into_error(self) -> HandlerError {
+        match self {
+            Self::CommandIdReused(id) => CommitError::CommandIdReused { id }.into(),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
 /// Decides the commands of one container, whatever its aggregate.
 #[async_trait]
 pub(crate) trait Decider: Send + Sync {
@@ -48,7 +72,7 @@ pub(crate) trait Decider: Send + Sync {
     fn schema(&self) -> u32;
 
     /// Loads, decides and commits, again after a conflict.
-    async fn decide(&self, core: &Core, command: &RawCommand) -> Result<Committed, HandlerError>;
+    async fn decide(&self, core: &Core, command: &RawCommand) -> Result<Committed, Undecided>;
 }
 
 pub(crate) struct AggregateDecider<A: Aggregate> {
@@ -83,7 +107,7 @@ impl<A: Aggregate> Decider for AggregateDecider<A> {
         A::SCHEMA
     }
 
-    async fn decide(&self, core: &Core, command: &RawCommand) -> Result<Committed, HandlerError> {
+    async fn decide(&self, core: &Core, command: &RawCommand) -> Result<Committed, Undecided> {
         let _alone = core.lock(&command.key.partition_key).await;
         let mut attempt = 0;
         loop {
@@ -97,6 +121,7 @@ impl<A: Aggregate> Decider for AggregateDecider<A> {
                     tracing::debug!(%key, attempt, "conflict, deciding again");
                     core.pause(back_off(attempt, Duration::from_millis(1), Duration::from_millis(100))).await;
                 }
+                Err(CommitError::CommandIdReused { id }) => return Err(Undecided::CommandIdReused(id)),
                 Err(error) => return Err(error.into()),
             }
         }

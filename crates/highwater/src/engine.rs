@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::execute::Execute;
 use crate::feed::{Feed, PullError};
 use crate::follower::Follower;
-use crate::handler::HandlerError;
+use crate::handler::{Failed, HandlerError};
 use crate::instance::Instance;
 use crate::lease::LeaseTimes;
 use crate::outcome::OutcomeRequest;
@@ -202,13 +202,13 @@ impl Engine {
     ///
     /// # Errors
     /// When the engine itself fails.
-    pub async fn settle(&self) -> Result<Settled, HandlerError> {
+    pub async fn settle(&self) -> Result<Settled, Failed> {
         let mut settled = Settled::default();
         if self.0.driven.is_none() {
             return Ok(settled);
         }
         if self.0.role.follows() {
-            self.0.instance.beat().await?;
+            self.0.instance.beat().await.map_err(HandlerError::from)?;
         }
         loop {
             let before = settled.steps.len();
@@ -230,10 +230,10 @@ impl Engine {
     ///
     /// # Errors
     /// When the engine itself fails.
-    pub async fn status(&self) -> Result<Status, HandlerError> {
+    pub async fn status(&self) -> Result<Status, Failed> {
         let inner = &self.0;
-        let head = self.head().await?;
-        let depth = inner.core.backend.queue.depth(&inner.core.queue).await?;
+        let head = self.head().await.map_err(HandlerError::from)?;
+        let depth = inner.core.backend.queue.depth(&inner.core.queue).await.map_err(HandlerError::from)?;
         let worker = WorkerStatus {
             queue: inner.core.queue.to_string(),
             running: inner.role.works() && !*inner.stop.borrow(),

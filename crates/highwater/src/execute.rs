@@ -1,5 +1,6 @@
 use crate::address::Address;
 use crate::aggregate::Aggregate;
+use crate::decide::Undecided;
 use crate::engine::Engine;
 use crate::handler::HandlerError;
 use crate::outcome::Outcome;
@@ -21,7 +22,7 @@ pub struct Execute<'a, A: Aggregate> {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
-    /// It is not a proper command.
+    /// It is not a proper command, or its id was used for another one.
     #[error(transparent)]
     Command(#[from] SendError),
     /// Deciding or committing failed.
@@ -46,7 +47,10 @@ impl<'a, A: Aggregate> Execute<'a, A> {
         let command = raw::<A>(self.engine, &self.to, &self.command, id)?;
         let decider = core.deciders.get(&command.key.container);
         let decider = decider.ok_or(SendError::NotRegistered { container: A::CONTAINER })?;
-        let committed = decider.decide(core, &command).await.map_err(ExecuteError::Failed)?;
+        let committed = decider.decide(core, &command).await.map_err(|undecided| match undecided {
+            Undecided::CommandIdReused(id) => SendError::CommandIdReused { id }.into(),
+            Undecided::Failed(error) => ExecuteError::Failed(error),
+        })?;
         Ok(Outcome::of(committed.verdict, committed.token))
     }
 }

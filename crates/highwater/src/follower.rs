@@ -1,4 +1,5 @@
-//! Runs one processor in one process: takes leases, reads pages, hands them on, keeps checkpoints.
+//! Runs one processor in one process: reads pages of the partitions it holds, hands them on, keeps checkpoints.
+//! `tend.rs` takes and gives back the partitions.
 
 use crate::core::{Core, back_off};
 use crate::feed::Start;
@@ -55,21 +56,21 @@ pub(crate) struct Follower {
 /// The partitions that this process holds.
 #[derive(Default)]
 pub(crate) struct Held {
-    slots: BTreeMap<Partition, Slot>,
+    pub(crate) slots: BTreeMap<Partition, Slot>,
     tasks: JoinSet<(Partition, Result<Done, HandlerError>)>,
 }
 
 /// One held partition.
 #[derive(Clone)]
-struct Slot {
-    lease: Lease,
-    etag: ETag,
+pub(crate) struct Slot {
+    pub(crate) lease: Lease,
+    pub(crate) etag: ETag,
     /// Everything up to here was handled; may be ahead of the lease's checkpoint while nothing happens.
-    position: Option<Position>,
-    claim: Option<Claim>,
-    running: bool,
-    retry_at: Duration,
-    saved_at: Duration,
+    pub(crate) position: Option<Position>,
+    pub(crate) claim: Option<Claim>,
+    pub(crate) running: bool,
+    pub(crate) retry_at: Duration,
+    pub(crate) saved_at: Duration,
 }
 
 /// What became of one batch.
@@ -81,7 +82,7 @@ struct Done {
 }
 
 impl Follower {
-    fn set_status(&self, partition: Partition, change: impl FnOnce(&mut PartitionStatus)) {
+    pub(crate) fn set_status(&self, partition: Partition, change: impl FnOnce(&mut PartitionStatus)) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         change(status.entry(partition).or_insert_with(|| PartitionStatus {
             partition,
@@ -93,6 +94,15 @@ impl Follower {
             last_progress: None,
             failure: None,
         }));
+    }
+
+    /// Somebody else has the partition: a normal event.
+    pub(crate) fn lose(&self, held: &mut Held, partition: Partition) {
+        tracing::info!(processor = %self.name, %partition, "lease lost");
+        held.slots.remove(&partition);
+        self.set_status(partition, |status| {
+            (status.position, status.last_progress, status.failure) = (None, None, None);
+        });
     }
 
     /// What this process knows of the processor.
@@ -183,114 +193,6 @@ impl Follower {
             }
         }
         Ok(steps)
-    }
-
-    /// Makes leases that are missing, lets go of those that were lost, takes those that nobody alive holds.
-    async fn tend(&self, held: &mut Held) -> Result<(), HandlerError> {
-        if !self.instance.is_alive(self.times.expire).await {
-            // Others may count this process as dead; it must not take anything before they see it alive.
-            if let Err(error) = self.instance.beat().await {
-                held.slots.clear();
-                return Err(error.into());
-            }
-        }
-        let info = self.core.backend.store.info();
-        let prefix = format!("{}/", self.name);
-        let space = key(&self.name, Partition(0))?.space;
-        let found = self.cells.list(&space, Some(&prefix), usize::from(info.partitions)).await?;
-        let mut leases: BTreeMap<String, _> =
-            found.into_iter().map(|cell| (cell.key.key.clone(), cell)).collect();
-        for partition in Partition::all(info.partitions) {
-            let key = key(&self.name, partition)?;
-            let (lease, etag) = match leases.remove(&key.key) {
-                Some(cell) => (Lease::read(&cell)?, cell.etag),
-                None => {
-                    let start = self.start.position(&*self.core.backend.store, partition).await?;
-                    let lease = Lease::fresh(info.epoch, start);
-                    match self.cells.write(CellWrite::new(key, Expect::Absent, Json::encode(&lease)?)).await {
-                        Ok(etag) => (lease, etag),
-                        // Another instance was quicker; its lease is seen at the next look.
-                        Err(CellError::Conflict { .. }) => continue,
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-            };
-            self.tend_one(held, partition, lease, etag).await?;
-        }
-        Ok(())
-    }
-
-    async fn tend_one(
-        &self,
-        held: &mut Held,
-        partition: Partition,
-        lease: Lease,
-        etag: ETag,
-    ) -> Result<(), HandlerError> {
-        let mine = lease.owner.as_deref() == Some(&*self.instance.incarnation);
-        if let Some(slot) = held.slots.get(&partition) {
-            if mine && slot.lease.owner_epoch == lease.owner_epoch {
-                return Ok(());
-            }
-            tracing::info!(processor = %self.name, %partition, "lease lost");
-            held.slots.remove(&partition);
-        }
-        let free = match lease.owner.as_deref() {
-            None => true,
-            Some(_) if mine => true,
-            Some(owner) => {
-                self.observer.is_dead(&*self.cells, &*self.core.clock, owner, self.times.expire).await?
-            }
-        };
-        self.set_status(partition, |status| {
-            status.owner.clone_from(&lease.owner);
-            status.owner_epoch = lease.owner_epoch;
-            status.since = lease.since;
-        });
-        if free && !*self.stop.borrow() { self.acquire(held, partition, lease, etag).await } else { Ok(()) }
-    }
-
-    async fn acquire(
-        &self,
-        held: &mut Held,
-        partition: Partition,
-        mut lease: Lease,
-        etag: ETag,
-    ) -> Result<(), HandlerError> {
-        lease.owner = Some(self.instance.incarnation.clone());
-        lease.owner_epoch += 1;
-        lease.since = Some(self.core.now());
-        let write = CellWrite::new(key(&self.name, partition)?, Expect::ETag(etag), Json::encode(&lease)?);
-        let etag = match self.cells.write(write).await {
-            Ok(etag) => etag,
-            Err(CellError::Conflict { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let claim = match &self.sink {
-            Sink::Handler(_) => None,
-            Sink::View(view) => match view.claim(&self.core, partition).await {
-                Ok(claim) => Some(claim),
-                Err(NotApplied::Fenced) => return Ok(()),
-                Err(NotApplied::Failed(error)) => {
-                    self.record_failure(partition, 1, None, &error);
-                    return Err(error);
-                }
-            },
-        };
-        let position = claim.map_or(lease.position(), |claim| claim.position);
-        tracing::debug!(processor = %self.name, %partition, epoch = lease.owner_epoch, "lease acquired");
-        self.set_status(partition, |status| {
-            status.owner.clone_from(&lease.owner);
-            status.owner_epoch = lease.owner_epoch;
-            status.since = lease.since;
-            status.position = Some(Position::number(position));
-        });
-        let (zero, running) = (Duration::ZERO, false);
-        held.slots.insert(
-            partition,
-            Slot { lease, etag, position, claim, running, retry_at: zero, saved_at: zero },
-        );
-        Ok(())
     }
 
     /// Starts a batch for every held partition that is behind and not at work.
@@ -412,7 +314,7 @@ impl Follower {
         Ok(true)
     }
 
-    fn record_failure(
+    pub(crate) fn record_failure(
         &self,
         partition: Partition,
         attempt: u32,
@@ -447,8 +349,7 @@ impl Follower {
                     });
                 }
                 if lost {
-                    tracing::info!(processor = %self.name, %partition, "lease lost");
-                    held.slots.remove(&partition);
+                    self.lose(held, partition);
                     return Step::Processed { processor, partition, changes: 0 };
                 }
                 (changes, error)
@@ -467,27 +368,5 @@ impl Follower {
         let next = Position::new(Position::number(slot.position) + 1);
         self.record_failure(partition, attempt, next, &error);
         Step::ProcessorFailed { processor, partition, error }
-    }
-
-    /// Gives every partition back, so that others need not wait.
-    async fn release(&self, held: &mut Held) {
-        for (partition, mut slot) in std::mem::take(&mut held.slots) {
-            slot.lease.owner = None;
-            if slot.claim.is_none() {
-                slot.lease.checkpoint = slot.position;
-            }
-            let written = async {
-                let write = CellWrite::new(
-                    key(&self.name, partition)?,
-                    Expect::ETag(slot.etag),
-                    Json::encode(&slot.lease)?,
-                );
-                self.cells.write(write).await?;
-                Ok::<_, HandlerError>(())
-            };
-            if let Err(error) = written.await {
-                tracing::debug!(processor = %self.name, %partition, %error, "lease not given back");
-            }
-        }
     }
 }

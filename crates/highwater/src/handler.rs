@@ -10,7 +10,8 @@ use crate::schema::DecodeError;
 pub enum ErrorClass {
     /// It may go better next time: tried again after a pause that grows.
     Transient,
-    /// It will never go better: a message is parked at once.
+    /// It will never go better: a message is parked at once. A processor's batch is tried again all the same, until
+    /// somebody mends what is wrong: passing over a change is not for the engine to decide.
     Permanent,
     /// A newer program is needed: the work waits for it, and is never parked.
     Newer,
@@ -61,6 +62,17 @@ impl HandlerError {
     /// What it means.
     pub fn class(&self) -> ErrorClass {
         self.class
+    }
+}
+
+/// An engine could not do what it was asked for.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct Failed(pub HandlerError);
+
+impl From<HandlerError> for Failed {
+    fn from(error: HandlerError) -> Self {
+        Self(error)
     }
 }
 

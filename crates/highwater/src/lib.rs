@@ -34,6 +34,7 @@ mod settle;
 mod status;
 mod subscriber;
 mod tagged;
+mod tend;
 mod view;
 mod view_reader;
 mod view_sink;
@@ -41,16 +42,19 @@ mod worker;
 
 pub use address::Address;
 pub use aggregate::{Aggregate, Context, Decision, Storage};
-pub use builder::{EngineBuilder, Role, StartError};
+pub use builder::{EngineBuilder, Role, StartError, UnknownRole};
 pub use clock::{ManualClock, SystemClock};
 pub use decide::encode_event;
 pub use engine::{Engine, Stopped};
 pub use execute::{Execute, ExecuteError};
 pub use feed::{Cursor, Feed, FeedPage, InvalidCursor, PullError, Start};
-pub use handler::{ErrorClass, HandlerError};
+pub use handler::{ErrorClass, Failed, HandlerError};
+/// The contract that engines implement, whole.
+pub use highwater_core as contract;
 pub use highwater_core::{
-    Backend, Batch, Change, ChangeOp, Clock, CloudEvent, CommandId, EventId, ItemKey, Json, Name, Partition,
-    Position, Timestamp, Token, Verdict, Write, failpoint,
+    Backend, Batch, Change, ChangeOp, Clock, CloudEvent, CommandId, EngineError, EventId, FailureKind,
+    ItemId, ItemKey, Json, MessageId, Name, NewMessage, Parked, Partition, PartitionKey, Position, Timestamp,
+    Token, Verdict, Version, Write, failpoint,
 };
 pub use lease::LeaseTimes;
 pub use outcome::{Outcome, OutcomeError, OutcomeRequest};

@@ -53,8 +53,8 @@ impl Outcome {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutcomeError {
-    /// No command with this id was sent.
-    #[error("no command {id} was sent to this store")]
+    /// No command with this id was sent. One that was executed went through no queue: its caller has the outcome.
+    #[error("no command {id} was sent through a queue of this store")]
     Unknown {
         /// The id.
         id: CommandId,

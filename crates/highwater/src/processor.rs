@@ -2,7 +2,6 @@
 
 use crate::feed::Start;
 use crate::handler::HandlerError;
-use crate::lease::LeaseTimes;
 use highwater_core::{Cells, Change, Partition, Position, Token};
 use std::ops::Deref;
 use std::pin::Pin;
@@ -48,8 +47,7 @@ pub struct Processor {
     pub(crate) name: String,
     pub(crate) containers: Vec<String>,
     pub(crate) leases: Option<Arc<dyn Cells>>,
-    pub(crate) times: LeaseTimes,
-    pub(crate) poll_interval: Duration,
+    pub(crate) poll_interval: Option<Duration>,
     pub(crate) max_items: usize,
     pub(crate) start: Start,
     pub(crate) handler: Option<Handler>,
@@ -71,8 +69,7 @@ impl Processor {
             name: name.into(),
             containers: Vec::new(),
             leases: None,
-            times: LeaseTimes::default(),
-            poll_interval: Duration::from_secs(5),
+            poll_interval: None,
             max_items: 100,
             start: Start::Beginning,
             handler: None,
@@ -91,16 +88,10 @@ impl Processor {
         self
     }
 
-    /// Sets how quickly a dead instance is noticed.
-    pub fn lease_times(mut self, times: LeaseTimes) -> Self {
-        self.times = times;
-        self
-    }
-
-    /// Sets how often to look for changes when nothing hints at any; 5 s by default. Lower it where hints do not
-    /// travel, as between processes.
+    /// Sets how often to look for changes when nothing hints at any; by default as often as
+    /// [`EngineBuilder::poll_interval`](crate::EngineBuilder::poll_interval) says. Raise it for work that can wait.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
-        self.poll_interval = interval;
+        self.poll_interval = Some(interval);
         self
     }
 
@@ -132,11 +123,11 @@ impl Processor {
     }
 
     pub(crate) fn faults(&self) -> Vec<String> {
-        let mut faults = self.times.faults();
+        let mut faults = Vec::new();
         if self.max_items == 0 {
             faults.push("max items must be at least 1".into());
         }
-        if self.poll_interval.is_zero() {
+        if self.poll_interval.is_some_and(|interval| interval.is_zero()) {
             faults.push("poll interval must be above zero".into());
         }
         for container in &self.containers {

@@ -3,10 +3,11 @@ use crate::feed::Start;
 use crate::handler::HandlerError;
 use crate::processor::{BatchContext, Changes, Processor};
 use crate::recorded::{Recorded, recorded};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A handler with effects outside the store: mail, a call, a printout. It is called for each event of one
-/// aggregate, in order per key, at least once: an effect that must not happen twice needs the event's id.
+/// A handler with effects outside the store: mail, a call, a printout. It is called for each event of aggregate
+/// `A`, in order per key, at least once: an effect that must not happen twice needs the event's id.
 ///
 /// ```
 /// # use highwater::{Aggregate, Context, Decision};
@@ -21,21 +22,23 @@ use std::sync::Arc;
 /// # }
 /// use highwater::{HandlerError, Subscriber};
 ///
-/// let printer = Subscriber::named("printer").on::<Account, _, _, _>(async |event| {
+/// let printer = Subscriber::<Account>::named("printer").handler(async |event| {
 ///     println!("{}: {}", event.id, event.at);
 ///     Ok::<(), HandlerError>(())
 /// });
 /// ```
 #[doc(alias("reactor", "policy", "event handler"))]
+#[must_use = "a subscriber is a processor once it has a handler"]
 #[derive(Debug, Clone)]
-pub struct Subscriber {
+pub struct Subscriber<A> {
     processor: Processor,
+    aggregate: PhantomData<A>,
 }
 
-impl Subscriber {
+impl<A: Aggregate> Subscriber<A> {
     /// A subscriber of this name, which begins at the beginning.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { processor: Processor::named(name) }
+        Self { processor: Processor::named(name), aggregate: PhantomData }
     }
 
     /// Begins here instead; stored when the subscriber first runs and without effect afterwards.
@@ -44,11 +47,10 @@ impl Subscriber {
         self
     }
 
-    /// Sets what is done with each event of aggregate `A`. An error has it tried again, after a pause that grows;
-    /// later events of its partition wait behind it.
-    pub fn on<A, F, W, E>(self, handler: F) -> Processor
+    /// Sets what is done with each event. An error has it tried again, after a pause that grows; later events of its
+    /// partition wait behind it.
+    pub fn handler<F, W, E>(self, handler: F) -> Processor
     where
-        A: Aggregate,
         F: Fn(Recorded<A::Event>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<HandlerError> + Send + 'static,

@@ -1,7 +1,7 @@
 //! Takes commands from the queue, has them decided and removes them: in that order.
 
 use crate::core::{Core, back_off};
-use crate::decide::RawCommand;
+use crate::decide::{RawCommand, Undecided};
 use crate::handler::{ErrorClass, HandlerError};
 use crate::send::from_message;
 use crate::settle::Step;
@@ -245,7 +245,7 @@ impl Worker {
             // Whoever took it before did not live to say what happened.
             return Err(HandlerError::permanent(format!("taken {limit} times and never finished")));
         }
-        let committed = decider.decide(&self.core, command).await?;
+        let committed = decider.decide(&self.core, command).await.map_err(Undecided::into_error)?;
         Ok((committed.verdict.unwrap_or(Verdict::Accepted), command.name.clone()))
     }
 

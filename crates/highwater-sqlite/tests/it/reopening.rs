@@ -177,3 +177,32 @@ async fn dropping_the_last_reference_is_enough() {
     drop(store);
     assert_eq!(body(&open(&path), "a").await.as_deref(), Some("1"));
 }
+
+#[tokio::test]
+async fn the_write_ahead_log_is_moved_into_the_file_before_it_grows_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&path);
+    let large = format!("\"{}\"", "x".repeat(250_000));
+    for _ in 0..160 {
+        store.commit(put("a", &large, Expect::Any)).await.unwrap();
+    }
+    // 40 MB were written; the log is moved at 16 MB, and one group more may be in it.
+    let log = std::fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    assert!(log < 24_000_000, "{log}");
+}
+
+#[tokio::test]
+async fn a_get_that_finds_nothing_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&path);
+    store.put(&name("work"), NewMessage::new("x")).await.unwrap();
+    assert_eq!(store.get(&name("work"), 1, Duration::from_secs(30)).await.unwrap().len(), 1);
+    let log = || std::fs::metadata(path.with_extension("db-wal")).unwrap().modified().unwrap();
+    let before = log();
+    for queue in ["work", "never-used"] {
+        assert!(store.get(&name(queue), 32, Duration::from_secs(30)).await.unwrap().is_empty());
+    }
+    assert_eq!(log(), before);
+}

@@ -229,6 +229,8 @@ macro_rules! __every_rule {
                 "A parked message can be replayed once; a second replay finds nothing parked.";
             a_discarded_message_is_gone_for_good []
                 "A discarded message is in neither queue, and cannot be discarded or replayed again.";
+            a_discarded_message_may_be_put_again []
+                "The id of a discarded message is forgotten: a put of it is a new message.";
             clearing_a_queue_leaves_its_poison_alone [5]
                 "Clearing a queue leaves its parked messages alone.";
             parked_messages_are_read_in_pages_by_id []

@@ -135,6 +135,19 @@ pub(super) async fn a_discarded_message_is_gone_for_good(s: Subject) -> Kept {
     Ok(())
 }
 
+pub(super) async fn a_discarded_message_may_be_put_again(s: Subject) -> Kept {
+    let queue = name("work")?;
+    let id = parked(&s, &queue).await?;
+    s.queue().discard(&queue, id).await?;
+    s.queue().put(&queue, NewMessage::new("again").id(id)).await?;
+    let taken = s.take(&queue).await?;
+    same(
+        "the ids in the queue",
+        taken.iter().map(|delivery| delivery.message.id).collect::<Vec<_>>(),
+        vec![id],
+    )
+}
+
 pub(super) async fn clearing_a_queue_leaves_its_poison_alone(s: Subject) -> Kept {
     let queue = name("work")?;
     let id = parked(&s, &queue).await?;

@@ -99,6 +99,18 @@ async fn a_replayed_message_starts_counting_again_and_keeps_its_history() {
 }
 
 #[tokio::test]
+async fn a_discarded_command_may_be_sent_again() {
+    let engine = bank().await;
+    let id = CommandId::random();
+    let message = NewMessage::new("damaged on its way").id(MessageId(id.0));
+    engine.backend().queue.put(&queue(), message).await.unwrap();
+    engine.settle().await.unwrap();
+    engine.backend().queue.discard(&queue(), MessageId(id.0)).await.unwrap();
+    engine.send::<Account>("barbara", Command::Deposit { cents: 5 }).id(id).await.unwrap();
+    assert_eq!(engine.settle().await.unwrap().decided(), ["Deposit"]);
+}
+
+#[tokio::test]
 async fn a_command_of_a_newer_program_waits_and_is_never_parked() {
     let engine = bank().await;
     let id = CommandId::random();

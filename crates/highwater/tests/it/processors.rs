@@ -8,7 +8,7 @@ type Log = Arc<Mutex<Vec<String>>>;
 /// A subscriber that writes down what it gets and fails where the log holds `fail NAME`.
 fn recorder(log: &Log, start: Start) -> Processor {
     let log = log.clone();
-    Subscriber::named("recorder").start(start).on::<Account, _, _, _>(move |event| {
+    Subscriber::<Account>::named("recorder").start(start).handler(move |event| {
         let log = log.clone();
         async move {
             let mut log = log.lock().unwrap();

@@ -1,0 +1,6 @@
+//! The `highwater` command as its user meets it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod demo;
+mod failures;
+mod program;

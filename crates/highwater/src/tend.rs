@@ -1,0 +1,151 @@
+//! Which partitions of a processor this process holds: taking over what is free, letting go of what was lost.
+
+use crate::follower::{Follower, Held, Sink, Slot};
+use crate::handler::HandlerError;
+use crate::lease::{Lease, key};
+use crate::view_sink::NotApplied;
+use highwater_core::{CellError, CellWrite, ETag, Expect, Json, Partition, Position};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+impl Follower {
+    /// Makes leases that are missing, lets go of those that were lost, takes those that nobody alive holds.
+    pub(crate) async fn tend(self: &Arc<Self>, held: &mut Held) -> Result<(), HandlerError> {
+        if !self.instance.is_alive(self.times.expire).await {
+            // Others may count this process as dead; it must not take anything before they see it alive.
+            if let Err(error) = self.instance.beat().await {
+                held.slots.clear();
+                return Err(error.into());
+            }
+        }
+        let info = self.core.backend.store.info();
+        let prefix = format!("{}/", self.name);
+        let space = key(&self.name, Partition(0))?.space;
+        let found = self.cells.list(&space, Some(&prefix), usize::from(info.partitions)).await?;
+        let mut leases: BTreeMap<String, _> =
+            found.into_iter().map(|cell| (cell.key.key.clone(), cell)).collect();
+        // All at once, so that an engine can write them in one go.
+        let mut takings = JoinSet::new();
+        for partition in Partition::all(info.partitions) {
+            let lease = match leases.remove(&key(&self.name, partition)?.key) {
+                Some(cell) => Some((Lease::read(&cell)?, cell.etag)),
+                None => None,
+            };
+            if self.may_take(held, partition, lease.as_ref()).await? {
+                let follower = self.clone();
+                takings.spawn(async move { (partition, follower.take(partition, lease).await) });
+            }
+        }
+        let mut result = Ok(());
+        while let Some(taking) = takings.join_next().await {
+            match taking {
+                Ok((partition, Ok(Some(slot)))) => drop(held.slots.insert(partition, slot)),
+                Ok((_, Ok(None))) => {}
+                Ok((_, Err(error))) => result = Err(error),
+                Err(error) => result = Err(HandlerError::transient(error)),
+            }
+        }
+        result
+    }
+
+    /// Whether this process should try to take a partition that it does not hold.
+    async fn may_take(
+        &self,
+        held: &mut Held,
+        partition: Partition,
+        lease: Option<&(Lease, ETag)>,
+    ) -> Result<bool, HandlerError> {
+        let owner = lease.and_then(|(lease, _)| lease.owner.as_deref());
+        let mine = owner == Some(&*self.instance.incarnation);
+        if let Some(slot) = held.slots.get(&partition) {
+            if mine && lease.is_some_and(|(lease, _)| lease.owner_epoch == slot.lease.owner_epoch) {
+                return Ok(false);
+            }
+            self.lose(held, partition);
+        }
+        if let Some((lease, _)) = lease {
+            self.show_owner(partition, lease);
+        }
+        let free = match owner {
+            Some(owner) if !mine => {
+                self.observer.is_dead(&*self.cells, &*self.core.clock, owner, self.times.expire).await?
+            }
+            _ => true,
+        };
+        Ok(free && !*self.stop.borrow())
+    }
+
+    fn show_owner(&self, partition: Partition, lease: &Lease) {
+        self.set_status(partition, |status| {
+            status.owner.clone_from(&lease.owner);
+            status.owner_epoch = lease.owner_epoch;
+            status.since = lease.since;
+        });
+    }
+
+    /// Takes a partition: its lease, and then its view's row. `None` if another instance was quicker.
+    async fn take(
+        &self,
+        partition: Partition,
+        lease: Option<(Lease, ETag)>,
+    ) -> Result<Option<Slot>, HandlerError> {
+        let (mut lease, expect) = match lease {
+            Some((lease, etag)) => (lease, Expect::ETag(etag)),
+            None => {
+                let store = &self.core.backend.store;
+                let start = self.start.position(&**store, partition).await?;
+                (Lease::fresh(store.info().epoch, start), Expect::Absent)
+            }
+        };
+        lease.owner = Some(self.instance.incarnation.clone());
+        lease.owner_epoch += 1;
+        lease.since = Some(self.core.now());
+        let write = CellWrite::new(key(&self.name, partition)?, expect, Json::encode(&lease)?);
+        let etag = match self.cells.write(write).await {
+            Ok(etag) => etag,
+            Err(CellError::Conflict { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let claim = match &self.sink {
+            Sink::Handler(_) => None,
+            Sink::View(view) => match view.claim(&self.core, partition).await {
+                Ok(claim) => Some(claim),
+                Err(NotApplied::Fenced) => return Ok(None),
+                Err(NotApplied::Failed(error)) => {
+                    self.record_failure(partition, 1, None, &error);
+                    return Err(error);
+                }
+            },
+        };
+        let position = claim.map_or(lease.position(), |claim| claim.position);
+        tracing::debug!(processor = %self.name, %partition, epoch = lease.owner_epoch, "lease acquired");
+        self.show_owner(partition, &lease);
+        self.set_status(partition, |status| status.position = Some(Position::number(position)));
+        let (zero, running) = (Duration::ZERO, false);
+        Ok(Some(Slot { lease, etag, position, claim, running, retry_at: zero, saved_at: zero }))
+    }
+
+    /// Gives every partition back, so that others need not wait.
+    pub(crate) async fn release(&self, held: &mut Held) {
+        for (partition, mut slot) in std::mem::take(&mut held.slots) {
+            slot.lease.owner = None;
+            if slot.claim.is_none() {
+                slot.lease.checkpoint = slot.position;
+            }
+            let written = async {
+                let write = CellWrite::new(
+                    key(&self.name, partition)?,
+                    Expect::ETag(slot.etag),
+                    Json::encode(&slot.lease)?,
+                );
+                self.cells.write(write).await?;
+                Ok::<_, HandlerError>(())
+            };
+            if let Err(error) = written.await {
+                tracing::debug!(processor = %self.name, %partition, %error, "lease not given back");
+            }
+        }
+    }
+}
