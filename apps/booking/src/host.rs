@@ -152,7 +152,7 @@ where
             let role =
                 options.role.to_possible_value().map_or_else(String::new, |role| role.get_name().into());
             announce(&format!("{name}: running as {role} on {} (Ctrl-C stops it)", options.data.display()));
-            tokio::spawn(std::future::pending())
+            tokio::spawn(until_stopped(stopped))
         }
     };
     let result = tokio::select! {
@@ -195,16 +195,16 @@ async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-async fn pages(
-    listener: TcpListener,
-    router: Router,
-    mut stop: watch::Receiver<bool>,
-) -> std::io::Result<()> {
-    let stopped = async move {
-        // An error means that the sender is gone, which is a stop too.
-        let _ = stop.wait_for(|stop| *stop).await;
-    };
+async fn pages(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) -> std::io::Result<()> {
+    let stopped = async move { drop(until_stopped(stop).await) };
     axum::serve(listener, router).with_graceful_shutdown(stopped).await
+}
+
+/// All that a process does here that serves no pages.
+async fn until_stopped(mut stop: watch::Receiver<bool>) -> std::io::Result<()> {
+    // An error means that the sender is gone, which is a stop too.
+    let _ = stop.wait_for(|stop| *stop).await;
+    Ok(())
 }
 
 /// Takes no more requests, finishes those that run, then stops the engine.

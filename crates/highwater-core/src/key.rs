@@ -14,7 +14,13 @@ pub struct InvalidKey {
 }
 
 fn check(what: &'static str, part: &str) -> Result<Arc<str>, InvalidKey> {
-    if part.is_empty() || part.len() > MAX || part.chars().any(char::is_control) {
+    // Nearly every key is ASCII, and keys are checked whenever a change is read.
+    let control = if part.is_ascii() {
+        part.bytes().any(|byte| byte.is_ascii_control())
+    } else {
+        part.chars().any(char::is_control)
+    };
+    if part.is_empty() || part.len() > MAX || control {
         let part = part.chars().take(64).flat_map(char::escape_debug).collect();
         return Err(InvalidKey { what, part });
     }
@@ -73,4 +79,26 @@ key_part! {
     /// The id of an item, unique within its container and partition key. 1 to 255 bytes without control
     /// characters.
     ItemId, "item id"
+}
+
+/// The id of the item that is alone under its partition key; shares its memory.
+impl From<&PartitionKey> for ItemId {
+    fn from(key: &PartitionKey) -> Self {
+        Self(key.0.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_refused_in_ascii_and_beyond() {
+        for part in ["", "a\nb", "\u{7f}", "\u{80}ü", "ü\u{9f}", "\0", &"x".repeat(256)] {
+            assert!(PartitionKey::new(part).is_err(), "{part:?}");
+        }
+        for part in ["a", "Zürich", "𝒽", "'; drop table", &"x".repeat(255)] {
+            assert_eq!(PartitionKey::new(part).unwrap().as_str(), part);
+        }
+    }
 }

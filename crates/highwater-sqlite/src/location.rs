@@ -1,7 +1,7 @@
 //! Where a database is and how connections to it are made.
 
 use crate::{OpenError, Options, Synchronous};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
     fs::File,
     io::{self, Read},
@@ -73,7 +73,7 @@ impl Location {
             Self::Memory => Connection::open_in_memory()?,
         };
         connection.busy_timeout(PATIENCE)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        keep_statements(&connection)?;
         Ok(connection)
     }
 
@@ -101,11 +101,18 @@ impl Location {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        keep_statements(&connection)?;
         connection.pragma_update(None, "query_only", true)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(Some(connection))
     }
+}
+
+/// Statements are prepared once. Without the stability guarantee SQLite prepares a statement anew at every
+/// binding when a partial index might fit the bound value: a quarter of the writer's time, measured.
+fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ())
 }
 
 impl Location {

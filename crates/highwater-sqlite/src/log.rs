@@ -111,12 +111,13 @@ pub(crate) fn change(
     known: &mut Known,
     memory: &mut Memory,
 ) -> rusqlite::Result<Change> {
-    let key = ItemKey {
-        container,
-        partition_key: PartitionKey::new(text(row, 5)?)
-            .map_err(|_| unreadable("a partition key in the log is not one"))?,
-        id: ItemId::new(text(row, 6)?).map_err(|_| unreadable("an item id in the log is not one"))?,
+    let partition_key =
+        PartitionKey::new(text(row, 5)?).map_err(|_| unreadable("a partition key in the log is not one"))?;
+    let id = match text(row, 6)? {
+        id if id == partition_key.as_str() => ItemId::from(&partition_key),
+        id => ItemId::new(id).map_err(|_| unreadable("an item id in the log is not one"))?,
     };
+    let key = ItemKey { container, partition_key, id };
     let at = Timestamp::from_micros(row.get(3)?);
     let mut change = Change::new(partition, position(row.get(0)?)?, at, key, version(row.get(7)?)?);
     (change.ordinal, change.count) = (row.get(1)?, row.get(2)?);

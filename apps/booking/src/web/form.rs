@@ -135,6 +135,9 @@ impl Sheet<'_> {
         let body = html! {
             h1 { "Book a table" }
             @if let Some(notice) = self.notice { p class="notice" { (notice) } }
+            @if self.is_faulty() {
+                p class="notice" role="alert" { "This cannot be sent yet. What is wrong stands beside the fields." }
+            }
             (self.form())
         };
         self.framed(&body)
@@ -154,9 +157,13 @@ impl Sheet<'_> {
     }
 
     fn framed(&self, body: &Markup) -> Response {
-        let wrong = if *self.faults == Faults::default() { "" } else { "Please check: " };
+        let wrong = if self.is_faulty() { "Please check: " } else { "" };
         let title = format!("{wrong}Book a table");
         page(Page { title: &title, ..Page::default() }, body).into_response()
+    }
+
+    fn is_faulty(&self) -> bool {
+        *self.faults != Faults::default()
     }
 
     fn form(&self) -> Markup {

@@ -7,6 +7,8 @@ use crate::mailbox::{Entry, Mailbox};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Html;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use highwater::Timestamp;
 use maud::html;
 use std::io;
@@ -115,6 +117,41 @@ impl<'a> Letter<'a> {
             value.push(' ');
             value.push_str(folded.trim());
         }
-        Some(value)
+        Some(words(&value))
+    }
+}
+
+/// Text with its encoded words decoded (RFC 2047), as far as our own letters have any: UTF-8 in base64.
+fn words(text: &str) -> String {
+    let mut decoded = String::with_capacity(text.len());
+    let mut after_encoded = false;
+    for word in text.split(' ') {
+        let inside = word.strip_prefix("=?utf-8?b?").and_then(|word| word.strip_suffix("?="));
+        let inside = inside.and_then(|inside| BASE64_STANDARD.decode(inside).ok());
+        let inside = inside.and_then(|bytes| String::from_utf8(bytes).ok());
+        // The space between two encoded words is not part of the text.
+        let joined = after_encoded && inside.is_some();
+        after_encoded = inside.is_some();
+        if !decoded.is_empty() && !joined {
+            decoded.push(' ');
+        }
+        decoded.push_str(inside.as_deref().unwrap_or(word));
+    }
+    decoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folded_header_with_encoded_words_is_read_as_it_was_meant() {
+        let letter =
+            "To: =?utf-8?b?w5xt?=\r\n =?utf-8?b?bGF1dA==?= <u@example.org>\r\nSubject: a\r\n\r\ntext: b";
+        let letter = Letter::parse(letter);
+        assert_eq!(letter.header("to").as_deref(), Some("Ümlaut <u@example.org>"));
+        assert_eq!((letter.header("Subject").as_deref(), letter.header("text")), (Some("a"), None));
+        assert_eq!(letter.text, "text: b");
+        assert_eq!(words("=?utf-8?b?%?= plain =?"), "=?utf-8?b?%?= plain =?");
     }
 }

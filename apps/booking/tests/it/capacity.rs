@@ -104,6 +104,16 @@ async fn a_day_has_exactly_one_sold_out_per_sold_out_period() {
     assert_eq!(site.disabled_days(2026, 12).await, ["2026.12.24"]);
 }
 
+#[tokio::test]
+async fn a_day_has_one_address_so_that_its_seats_are_not_sold_twice() {
+    let site = Site::new().await;
+    for (key, id) in [("elsewhere", DAY), (DAY, "elsewhere"), (DAY, "2026-12-25")] {
+        let outcome = site.engine.execute::<Capacity>((key, id), reserve(1)).await.unwrap();
+        assert!(matches!(outcome, highwater::Outcome::Rejected { .. }), "{key}/{id}: {outcome:?}");
+    }
+    assert!(site.events().await.is_empty());
+}
+
 /// Invariant 7: a command decides once.
 #[tokio::test]
 async fn a_rejection_stays_one_when_seats_are_cancelled_and_the_command_is_delivered_again() {
