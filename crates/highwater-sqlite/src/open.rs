@@ -8,10 +8,14 @@ use std::{
 /// Opens a store and the view store beside it, making what is not there yet: what follows `sqlite:` in a URL.
 ///
 /// `booking.db` has its views in `booking.views.db`; `:memory:` has both in memory, gone with the last reference.
+/// Options may follow a question mark and then count instead of those given: `booking.db?partitions=64&readers=4`.
+/// They are `partitions`, `synchronous` (`full` or `normal`) and `readers`; see [`Options`].
 ///
 /// # Errors
 /// [`OpenError`], one line that names the file and the way out.
 pub fn open(url_path: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Backend, OpenError> {
+    let (url_path, query) = url_path.split_once('?').unwrap_or((url_path, ""));
+    let options = options.with_query(query)?;
     let (store, views) = if url_path == ":memory:" {
         let store = Sqlite::in_memory(options.clone(), Arc::clone(&clock))?;
         (store, SqliteViews::in_memory(options, clock)?)

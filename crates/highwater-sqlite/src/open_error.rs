@@ -81,6 +81,14 @@ pub enum OpenError {
         /// What is allowed.
         range: &'static str,
     },
+    /// The URL has an option that does not exist or a value that it does not take.
+    #[error(
+        "the store URL's option `{option}` is unknown; use partitions=1…1024, synchronous=full|normal, readers=1…64"
+    )]
+    UnknownOption {
+        /// The option with its value.
+        option: String,
+    },
     /// Anything else.
     #[error("cannot open {path}: {cause}")]
     Other {

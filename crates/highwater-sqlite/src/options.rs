@@ -88,6 +88,23 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Takes over the options of a URL, `partitions=64&synchronous=normal`.
+    pub(crate) fn with_query(mut self, query: &str) -> Result<Self, OpenError> {
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let unknown = || OpenError::UnknownOption { option: option.chars().take(64).collect() };
+            match option.split_once('=').ok_or_else(unknown)? {
+                ("partitions", count) => self.partitions = count.parse().map_err(|_| unknown())?,
+                ("readers", count) => self.readers = count.parse().map_err(|_| unknown())?,
+                ("synchronous", "full") => self.synchronous = Synchronous::Full,
+                ("synchronous", "normal") => self.synchronous = Synchronous::Normal,
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(self)
+    }
+}
+
 /// Whether every option is in its range.
 pub(crate) fn check(options: &Options) -> Result<(), OpenError> {
     let partitions = usize::from(options.partitions);
@@ -100,4 +117,20 @@ pub(crate) fn check(options: &Options) -> Result<(), OpenError> {
         return Err(OpenError::OutOfRange { what, value: options.readers, range });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_may_carry_options_and_what_it_does_not_know_is_named() {
+        let options = Options::default().with_query("partitions=64&synchronous=normal&readers=4").unwrap();
+        let expected = Options::default().partitions(64).synchronous(Synchronous::Normal).readers(4);
+        assert_eq!(options, expected);
+        for query in ["partition=3", "partitions=many", "synchronous=off", "readers", "partitions=-1"] {
+            let error = Options::default().with_query(query).unwrap_err().to_string();
+            assert!(error.contains(query), "{error}");
+        }
+    }
 }

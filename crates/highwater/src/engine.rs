@@ -78,7 +78,8 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     /// An engine on the store that a URL names: `sqlite:PATH` is one file, created if it is not there, with the
-    /// documents of the views in a second file beside it.
+    /// documents of the views in a second file beside it; `sqlite::memory:` keeps everything in memory. Options of the
+    /// store may follow, as in `sqlite:bookings.db?partitions=64&synchronous=normal`.
     pub fn open(url: impl Into<String>) -> EngineBuilder {
         EngineBuilder::new(Place::Url(url.into()), None)
     }
