@@ -4,7 +4,7 @@
 use crate::{Mailbox, Restaurant, Settings, install};
 use axum::Router;
 use clap::{Args, ValueEnum};
-use highwater::{Engine, Role};
+use highwater::{Engine, EngineBuilder, LeaseTimes, Role, WorkerOptions};
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -41,6 +41,21 @@ pub struct Options {
     /// The restaurant's time zone
     #[arg(long, value_name = "NAME", default_value = Restaurant::DEFAULT_ZONE)]
     zone: String,
+    /// After how many seconds others go on with what a process had begun that died, 1 to 300; normally 5 for views
+    /// and mail, 30 for commands. Lower it to recover sooner, raise it when slow processes are taken for dead
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=300))]
+    takeover: Option<u16>,
+}
+
+impl Options {
+    /// Sets how soon the work of a process that died is taken over, if that was asked for.
+    fn taking_over(&self, builder: EngineBuilder) -> EngineBuilder {
+        let Some(seconds) = self.takeover else { return builder };
+        let after = Duration::from_secs(seconds.into());
+        let mut commands = WorkerOptions::default();
+        commands.visibility = after;
+        builder.lease_times(LeaseTimes::new(after / 5, after / 5, after)).worker(commands)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -137,7 +152,7 @@ where
     let listener = if options.role.listens() { Some(bind(listen).await?) } else { None };
     let settings = Settings { restaurant, mailbox: Mailbox::in_folder(options.data.join("mail")) };
     let url = store_url(&options.data)?;
-    let builder = Engine::open(url).role(options.role.role()).instance(name);
+    let builder = options.taking_over(Engine::open(url).role(options.role.role()).instance(name));
     let engine = install(builder, &settings).start().await.map_err(Failure::new)?;
     let (stop, stopped) = watch::channel(false);
     let mut pages = match listener {
@@ -177,7 +192,12 @@ fn store_url(data: &Path) -> Result<String, Failure> {
     };
     std::fs::create_dir_all(data).map_err(|error| unusable(&error))?;
     let store = data.join("booking.db");
-    store.to_str().map(|path| format!("sqlite:{path}")).ok_or_else(|| unusable(&"its name is not Unicode"))
+    match store.to_str() {
+        None => Err(unusable(&"its name is not Unicode")),
+        // Options of the store begin there.
+        Some(path) if path.contains('?') => Err(unusable(&"its name has a question mark")),
+        Some(path) => Ok(format!("sqlite:{path}")),
+    }
 }
 
 async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {

@@ -17,6 +17,13 @@ impl MessageId {
     }
 }
 
+/// A command travels in a message of its own id.
+impl From<crate::CommandId> for MessageId {
+    fn from(command: crate::CommandId) -> Self {
+        Self(command.0)
+    }
+}
+
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -201,7 +208,7 @@ pub struct Parking {
     pub by: String,
 }
 
-/// A message in the poison queue. It stays until somebody replays or deletes it.
+/// A message in the poison queue. It stays until somebody replays or discards it.
 #[doc(alias = "dead letter")]
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -335,7 +342,7 @@ pub enum ReceiptError {
     Engine(#[from] EngineError),
 }
 
-/// Why a parked message was not replayed or deleted.
+/// Why a parked message was not replayed or discarded.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {

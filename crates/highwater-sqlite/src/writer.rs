@@ -423,7 +423,8 @@ impl<E: Engine> WriterThread<E> {
 fn count<E>(members: &Members<E>) {
     for run in members.chunk_by(|one, other| one.kind() == other.kind()) {
         if let Some(first) = run.first() {
-            metrics::counter!("highwater_sqlite_writes", "kind" => first.kind()).increment(run.len() as u64);
+            metrics::counter!("highwater_sqlite_writes_total", "kind" => first.kind())
+                .increment(run.len() as u64);
         }
     }
 }

@@ -195,8 +195,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how often views and processors look for changes when nothing hints at any; 100 ms by default. Raise it to make idle
-    /// processes quieter, lower it when another process commits and views must follow more closely.
+    /// Sets how often views and processors look for changes when nothing hints at any; 100 ms by default. Raise it to
+    /// make idle processes quieter, lower it when another process commits and views must follow more closely. A
+    /// [processor](Processor::poll_interval) may have an interval of its own.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = Some(interval);
         self

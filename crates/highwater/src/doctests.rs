@@ -18,6 +18,8 @@ pub struct Tutorial;
 ///     let (_imports, items) = piece.split_once("\n\n").unwrap();
 ///     assert!(whole.contains(items));
 /// }
+/// let tests = steps.split("test]\n").skip(1).filter_map(|test| test.split_once("\n    }\n"));
+/// assert_eq!(tests.inspect(|(test, _)| assert!(whole.contains(test), "{test}")).count(), 3);
 /// ```
 pub struct TutorialIsOneProgram;
 
@@ -59,7 +61,9 @@ pub struct ConsistencyTokens;
 /// }
 ///
 /// let mut code = String::new();
-/// sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")), &mut code);
+/// for folder in ["..", "../../apps"] {
+///     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut code);
+/// }
 /// let page = include_str!("../../../docs/explanation/guarantees.md");
 /// let names = page.split('`').skip(1).step_by(2).filter(|name| name.matches('_').count() > 2);
 /// let mut seen = 0;

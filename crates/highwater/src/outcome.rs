@@ -121,7 +121,7 @@ impl<'a> OutcomeRequest<'a> {
             if let Some(decided) = core.backend.store.decided(&key, self.id).await? {
                 return Ok(Outcome::of(Some(decided.mark.verdict), decided.token));
             }
-            let message = MessageId(self.id.0);
+            let message: MessageId = self.id.into();
             if let Some(parked) = core.backend.queue.parked_message(&queue, message).await? {
                 return Ok(Outcome::Parked { reason: parked.parking.reason });
             }

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::tagged::{self, TagError};
 use highwater_core::{
     CellKey, CellWrite, CloudEvent, CommandId, EngineError, Expect, InvalidJson, InvalidKey, ItemId, ItemKey,
-    Json, MessageId, Name, NewMessage, PartitionKey, PutError,
+    Json, Name, NewMessage, PartitionKey, PutError,
 };
 use serde::{Deserialize, Serialize};
 use std::pin::Pin;
@@ -133,7 +133,7 @@ impl<'a, A: Aggregate> Send<'a, A> {
         if body.as_bytes().len() > limit {
             return Err(SendError::TooLarge { size: body.as_bytes().len(), limit });
         }
-        let message = NewMessage::new(body.bytes()).id(MessageId(id.0)).delay(self.delay);
+        let message = NewMessage::new(body.bytes()).id(id.into()).delay(self.delay);
         let value = Json::encode(&pending).map_err(unwritable)?;
         let cell = CellWrite::new(Pending::cell(id)?, Expect::Absent, value);
         let repeated = match core.backend.queue.put(&core.queue, message.clone().cell(cell)).await {

@@ -1,11 +1,19 @@
 //! The booking site from its pages to its letters.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod browser;
 mod capacity;
+mod chromium;
+mod colours;
+#[cfg(feature = "failpoints")]
+mod crashes;
+mod evidence;
 mod input;
 mod letters;
+mod looks;
 mod month;
 mod pages;
+mod processes;
 mod queue;
 mod race;
 mod receipts;

@@ -22,7 +22,7 @@ async fn owners(engine: &Engine) -> Vec<bool> {
     status.processors[0].partitions.iter().map(mine).collect()
 }
 
-/// Invariant 6 and scar 12: two processes of one name do not both run.
+/// Invariant 6, fenced ownership: two processes of one name do not both run.
 #[tokio::test]
 async fn a_second_instance_of_the_same_name_stands_by_until_the_first_stops_moving() {
     let first = Engine::in_memory().start().await.unwrap();

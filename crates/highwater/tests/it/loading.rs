@@ -32,7 +32,6 @@ async fn an_event_sourced_aggregate_keeps_events_and_a_snapshot_now_and_then() {
     assert!(matches!(&more, Outcome::Rejected { reason, .. } if reason == "only 0 cents"), "{more:?}");
 }
 
-/// Scar 34.
 #[tokio::test]
 async fn a_snapshot_that_cannot_be_read_is_replaced_by_the_events() {
     let engine = ledger().await;

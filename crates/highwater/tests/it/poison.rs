@@ -15,7 +15,7 @@ fn envelope(id: CommandId, container: &str, kind: &str, schema: u32, data: &str)
     )
 }
 
-/// Invariant 5: nothing is deleted early. Scar 17.
+/// Invariant 5: nothing is deleted early.
 #[tokio::test]
 async fn what_cannot_be_decoded_is_parked_with_its_reason_and_the_rest_goes_on() {
     let engine = bank().await;
@@ -45,7 +45,7 @@ async fn what_cannot_be_decoded_is_parked_with_its_reason_and_the_rest_goes_on()
     }
 }
 
-/// Scar 16: a crash loop ends.
+/// A crash loop ends.
 #[tokio::test]
 async fn a_message_taken_too_often_is_parked_without_being_run() {
     let engine = bank().await;
@@ -62,7 +62,7 @@ async fn a_message_taken_too_often_is_parked_without_being_run() {
     assert!(reason.contains("never finished"), "{reason}");
 }
 
-/// Scar 50: the log is asked before a message is parked.
+/// The log is asked before a message is parked.
 #[tokio::test]
 async fn a_command_that_was_decided_before_its_worker_died_is_not_parked() {
     let engine = bank().await;

@@ -81,7 +81,7 @@ async fn a_failed_event_is_tried_again_without_repeating_what_came_before_it() {
     assert_eq!(*log.lock().unwrap(), ["j", "k", "l"]);
 }
 
-/// Scar 3: a start "from now" is stored when the lease is made.
+/// A start "from now" is stored when the lease is made.
 #[tokio::test]
 async fn a_start_from_now_survives_a_restart_before_the_first_event() {
     let log = Log::default();
@@ -105,7 +105,7 @@ async fn a_start_from_now_survives_a_restart_before_the_first_event() {
     assert_eq!(*log.lock().unwrap(), ["between"]);
 }
 
-/// Scar 3: idle reading moves the checkpoint too.
+/// Idle reading moves the checkpoint too.
 #[tokio::test]
 async fn changes_of_other_containers_move_the_position_without_calling_the_handler() {
     let calls = Log::default();
