@@ -113,11 +113,7 @@ async fn client_loop(store: Arc<Sqlite>, client: usize, span: Duration) -> Outco
             let write = Write::put(container.clone(), id.clone(), body.clone())
                 .expect(*state)
                 .events(vec![event.clone()]);
-            let mark = CommandMark {
-                id: CommandId::random(),
-                fingerprint: Fingerprint([7; 16]),
-                verdict: Verdict::Accepted,
-            };
+            let mark = CommandMark::new(CommandId::random(), Fingerprint([7; 16]), Verdict::Accepted);
             let sent = Instant::now();
             let committed =
                 store.commit(Batch::new(partition_key.clone(), vec![write]).command(mark)).await?;
@@ -144,11 +140,7 @@ pub(crate) async fn fill(store: &Arc<Sqlite>, changes: usize) -> Outcome {
             for (partition_key, id) in keys.iter().cycle().take(changes / CLIENTS) {
                 let write =
                     Write::put(container.clone(), id.clone(), body.clone()).events(vec![event.clone()]);
-                let mark = CommandMark {
-                    id: CommandId::random(),
-                    fingerprint: Fingerprint([7; 16]),
-                    verdict: Verdict::Accepted,
-                };
+                let mark = CommandMark::new(CommandId::random(), Fingerprint([7; 16]), Verdict::Accepted);
                 store.commit(Batch::new(partition_key.clone(), vec![write]).command(mark)).await?;
             }
             Outcome::Ok(())

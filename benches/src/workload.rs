@@ -42,7 +42,7 @@ pub(crate) fn body() -> Outcome<Json> {
 
 /// An event whose data are exactly 250 bytes.
 pub(crate) fn event() -> Outcome<Event> {
-    Ok(Event { name: "Reserved".into(), schema: 1, data: body()? })
+    Ok(Event::new("Reserved", 1, body()?))
 }
 
 /// The keys of the items of one client.

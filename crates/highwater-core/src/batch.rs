@@ -13,12 +13,15 @@ pub enum Expect {
     /// There is an item.
     Exists,
     /// The item's state is exactly this one. Also fits an item that does not exist but was written before: its
-    /// last change has an ETag too.
+    /// last change has an ETag too. That is wider than HTTP's `If-Match` (RFC 9110, 13.1.1), which fits only what
+    /// exists: here a deletion and a rejection are states to decide on like any other, and a decision made on one
+    /// must fail if another came in between.
     ETag(ETag),
 }
 
-/// What a write does to the document.
+/// What a write does to the document. An engine refuses what it does not know.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Op {
     /// Replace the document.
     Put(Body),
@@ -116,7 +119,8 @@ impl Batch {
         ItemKey { container, partition_key: self.partition_key.clone(), id }
     }
 
-    /// Checks the batch against the limits; every engine does so before anything else.
+    /// Checks the batch against the limits; every engine does so before anything else. The reason of a rejection
+    /// counts as a part of the first change.
     ///
     /// # Errors
     /// [`CommitError::Empty`], [`CommitError::TooLarge`] or [`CommitError::ItemTwice`].
@@ -124,12 +128,16 @@ impl Batch {
         if self.writes.is_empty() {
             return Err(CommitError::Empty);
         }
-        let too_large = |what, size, limit| Err(CommitError::TooLarge { what, size, limit });
+        let too_large = |what: &'static str, size, limit| {
+            let what = what.into();
+            Err(CommitError::TooLarge { what, size, limit })
+        };
         if self.writes.len() > limits.writes_per_batch {
             return too_large("writes of a batch", self.writes.len(), limits.writes_per_batch);
         }
         let mut seen = HashSet::new();
-        let mut total = 0;
+        // The command's mark stands on the first change.
+        let (mut total, mut mark) = (0, self.command.as_ref().map_or(0, CommandMark::size));
         for write in &self.writes {
             if !seen.insert((&write.container, &write.id)) {
                 return Err(CommitError::ItemTwice { key: self.key(write) });
@@ -137,7 +145,11 @@ impl Batch {
             if write.events.len() > limits.events_per_change {
                 return too_large("events of a change", write.events.len(), limits.events_per_change);
             }
-            let size = write.size();
+            let longest = write.events.iter().map(|event| event.name.len()).max().unwrap_or(0);
+            if longest > Event::NAME {
+                return too_large("bytes of an event's name", longest, Event::NAME);
+            }
+            let size = write.size() + std::mem::take(&mut mark);
             if size > limits.change_bytes {
                 return too_large("bytes of a change", size, limits.change_bytes);
             }

@@ -1,6 +1,6 @@
-use crate::{ETag, EngineError, Expect, Found, Json, Name, ReadError};
+use crate::{ETag, EngineError, Expect, Found, Json, Limits, Name, ReadError};
 use async_trait::async_trait;
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// The address of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,14 +78,14 @@ pub enum CellError {
     #[error("{what}: {size} is over the limit of {limit}")]
     TooLarge {
         /// What is too large.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// How large it is, in bytes.
         size: usize,
         /// How large it may be.
         limit: usize,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -93,6 +93,9 @@ pub enum CellError {
 /// versions, like an item's, go on after a deletion.
 #[async_trait]
 pub trait Cells: Send + Sync + 'static {
+    /// What the cells accept: `cell_bytes` and `key_bytes`. The other fields say nothing here.
+    fn limits(&self) -> &Limits;
+
     /// Reads one cell.
     async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError>;
 

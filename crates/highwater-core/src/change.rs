@@ -1,10 +1,11 @@
-use crate::{Body, CommandMark, ItemKey, Json, Partition, Position, Timestamp, Version};
+use crate::{Body, CommandMark, ItemKey, Json, Partition, Position, Timestamp, Version, key::unescape};
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// A domain fact inside a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
-    /// Its type, `Reserved`.
+    /// Its type, `Reserved`; at most [`Event::NAME`] bytes.
     pub name: Arc<str>,
     /// The schema version of its data, from 1.
     pub schema: u32,
@@ -12,8 +13,19 @@ pub struct Event {
     pub data: Json,
 }
 
+impl Event {
+    /// The longest name, in bytes. A name of this length is still allowed.
+    pub const NAME: usize = 255;
+
+    /// A fact of this type, in this schema version.
+    pub fn new(name: impl Into<Arc<str>>, schema: u32, data: Json) -> Self {
+        Self { name: name.into(), schema, data }
+    }
+}
+
 /// What a change did to the item's document.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChangeOp {
     /// The document became this body.
     Put(Body),
@@ -90,17 +102,13 @@ pub struct EventId {
 /// Writes `container/partition key/id/version/index`, with `%` and `/` inside the keys as `%25` and `%2F`.
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let escape = |part: &str| part.replace('%', "%25").replace('/', "%2F");
-        let ItemKey { container, partition_key, id } = &self.key;
-        let (partition_key, id) = (escape(partition_key.as_str()), escape(id.as_str()));
-        write!(f, "{container}/{partition_key}/{id}/{}/{}", self.version, self.index)
+        write!(f, "{}/{}/{}", self.key, self.version, self.index)
     }
 }
 
 impl FromStr for EventId {
     type Err = InvalidEventId;
     fn from_str(text: &str) -> Result<Self, InvalidEventId> {
-        let unescape = |part: &str| part.replace("%2F", "/").replace("%25", "%");
         let parse = || {
             let mut parts = text.split('/');
             let container = crate::Name::new(parts.next()?).ok()?;

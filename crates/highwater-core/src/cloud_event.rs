@@ -1,6 +1,6 @@
-use crate::{Change, Json, StoreInfo};
+use crate::{Change, Json, StoreInfo, key::escape};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// The JSON envelope of CloudEvents 1.0 (`application/cloudevents+json`), in which commands travel through
 /// queues and events leave the store. Source: *CloudEvents, version 1.0.2* and its *JSON Event Format*.
@@ -52,7 +52,7 @@ pub enum CloudEventError {
     Version(String),
     /// A required attribute is empty.
     #[error("the CloudEvents attribute `{0}` must not be empty")]
-    Empty(&'static str),
+    Empty(Cow<'static, str>),
     /// The payload is not JSON.
     #[error("data of type {0} is not supported; send application/json")]
     ContentType(String),
@@ -86,7 +86,7 @@ impl CloudEvent {
     }
 
     /// The envelope of the event at `index` of a change; `None` if it has no such event. The id is that of the
-    /// event, the subject the item; `partition`, `sequence` (the position) and `schemaversion` are extensions.
+    /// event, the subject the item (`partition key/id`, escaped as in the id); `partition`, `sequence` (the position) and `schemaversion` are extensions.
     pub fn of(store: &StoreInfo, change: &Change, index: usize) -> Option<Self> {
         let event = change.events.get(index)?;
         let source = format!("/stores/{}/containers/{}", store.id, change.key.container);
@@ -94,7 +94,8 @@ impl CloudEvent {
             .with("partition", change.partition.0)
             .with("sequence", change.position.get())
             .with("schemaversion", event.schema);
-        envelope.subject = Some(format!("{}/{}", change.key.partition_key, change.key.id));
+        envelope.subject =
+            Some(format!("{}/{}", escape(change.key.partition_key.as_str()), escape(change.key.id.as_str())));
         envelope.time = Some(change.at.to_string());
         Some(envelope)
     }
@@ -110,7 +111,7 @@ impl CloudEvent {
         }
         for (name, value) in [("id", &event.id), ("source", &event.source), ("type", &event.kind)] {
             if value.is_empty() {
-                return Err(CloudEventError::Empty(name));
+                return Err(CloudEventError::Empty(name.into()));
             }
         }
         match &event.datacontenttype {

@@ -66,6 +66,7 @@ pub enum Verdict {
 
 /// A command's trace in the commit that decided it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandMark {
     /// The command.
     pub id: CommandId,
@@ -73,6 +74,21 @@ pub struct CommandMark {
     pub fingerprint: Fingerprint,
     /// How it was decided.
     pub verdict: Verdict,
+}
+
+impl CommandMark {
+    /// The trace of a command that was decided.
+    pub fn new(id: CommandId, fingerprint: Fingerprint, verdict: Verdict) -> Self {
+        Self { id, fingerprint, verdict }
+    }
+
+    /// What it adds to the size of the first change, in bytes: the reason of a rejection.
+    pub fn size(&self) -> usize {
+        match &self.verdict {
+            Verdict::Accepted => 0,
+            Verdict::Rejected { reason } => reason.len(),
+        }
+    }
 }
 
 /// A decision read back from the log.

@@ -1,5 +1,5 @@
 use crate::{CommandId, ETag, Expect, ItemKey, Position};
-use std::{error::Error, fmt, sync::Arc};
+use std::{borrow::Cow, error::Error, fmt, sync::Arc};
 
 /// What kind of failure an engine met; decides what a caller may do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -136,7 +136,7 @@ pub enum CommitError {
     #[error("{what}: {size} is over the limit of {limit}")]
     TooLarge {
         /// What is too large.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// How large it is.
         size: usize,
         /// How large it may be.
@@ -152,7 +152,7 @@ pub enum CommitError {
         key: ItemKey,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -161,7 +161,7 @@ pub enum CommitError {
 #[non_exhaustive]
 pub enum ReadError {
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -196,6 +196,6 @@ pub enum FeedError {
         partitions: u16,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }

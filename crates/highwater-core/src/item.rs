@@ -1,4 +1,4 @@
-use crate::{Change, Epoch, InvalidKey, ItemId, Json, Name, PartitionKey};
+use crate::{Change, Epoch, InvalidKey, ItemId, Json, Name, PartitionKey, key::escape};
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
 /// The address of an item: container, partition key, id.
@@ -23,9 +23,12 @@ impl ItemKey {
     }
 }
 
+/// Writes `container/partition key/id`, with `%` and `/` inside the keys as `%25` and `%2F`: different items are
+/// written differently.
 impl fmt::Display for ItemKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.container, self.partition_key, self.id)
+        let (partition_key, id) = (escape(self.partition_key.as_str()), escape(self.id.as_str()));
+        write!(f, "{}/{partition_key}/{id}", self.container)
     }
 }
 
@@ -119,5 +122,21 @@ impl Item {
     /// What a store found at an address.
     pub fn new(etag: ETag, exists: bool, body: Option<(Version, Body)>, later: Vec<Change>) -> Self {
         Self { etag, exists, body, later }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_items_are_written_differently() {
+        let key = |partition_key, id| {
+            let (partition_key, id) = (PartitionKey::new(partition_key).unwrap(), ItemId::new(id).unwrap());
+            ItemKey { container: Name::new("days").unwrap(), partition_key, id }.to_string()
+        };
+        assert_eq!(key("2026-12-24", "Zürich"), "days/2026-12-24/Zürich");
+        assert_eq!([key("a/b", "c"), key("a", "b/c")], ["days/a%2Fb/c", "days/a/b%2Fc"]);
+        assert_eq!([key("a%2Fb", "c"), key("a%", "2Fb/c")], ["days/a%252Fb/c", "days/a%25/2Fb%2Fc"]);
     }
 }

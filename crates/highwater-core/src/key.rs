@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 /// The longest key part in bytes. A part of this length is still allowed.
 const MAX: usize = 255;
@@ -8,7 +8,7 @@ const MAX: usize = 255;
 #[error("`{part}` is not a {what}: use 1 to 255 bytes without control characters")]
 pub struct InvalidKey {
     /// Which part was refused: `partition key` or `item id`.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// The refused text, escaped, cut after 64 characters.
     pub part: String,
 }
@@ -22,9 +22,19 @@ fn check(what: &'static str, part: &str) -> Result<Arc<str>, InvalidKey> {
     };
     if part.is_empty() || part.len() > MAX || control {
         let part = part.chars().take(64).flat_map(char::escape_debug).collect();
-        return Err(InvalidKey { what, part });
+        return Err(InvalidKey { what: what.into(), part });
     }
     Ok(part.into())
+}
+
+/// Writes parts of a key so that `/` can stand between them: `%` and `/` inside become `%25` and `%2F`.
+pub(crate) fn escape(part: &str) -> Cow<'_, str> {
+    if part.contains(['%', '/']) { part.replace('%', "%25").replace('/', "%2F").into() } else { part.into() }
+}
+
+/// Reads what [`escape`] wrote.
+pub(crate) fn unescape(part: &str) -> String {
+    part.replace("%2F", "/").replace("%25", "%")
 }
 
 macro_rules! key_part {

@@ -31,6 +31,7 @@ mod json;
 mod key;
 mod limits;
 mod name;
+mod parking;
 mod position;
 mod queue;
 mod store;
@@ -53,10 +54,11 @@ pub use json::{InvalidJson, Json};
 pub use key::{InvalidKey, ItemId, PartitionKey};
 pub use limits::Limits;
 pub use name::{InvalidName, Name};
+pub use parking::{Attempt, AttemptKind, Parked, Parking};
 pub use position::{Epoch, Partition, Position};
 pub use queue::{
-    Attempt, Delivery, Depth, GetError, Message, MessageId, NewMessage, Parked, Parking, Put, PutError,
-    Queue, Receipt, ReceiptError, ReplayError, Update,
+    Delivery, Depth, GetError, Message, MessageId, NewMessage, Put, PutError, Queue, Receipt, ReceiptError,
+    ReplayError, Update,
 };
 pub use store::{Store, StoreId, StoreInfo};
 pub use token::{InvalidToken, Reached, Token};

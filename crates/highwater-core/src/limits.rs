@@ -1,14 +1,17 @@
 use std::time::Duration;
 
-/// What a store accepts. Sizes are in bytes and a value at the limit is still accepted.
+/// What an engine accepts. Sizes are in bytes and a value at the limit is still accepted.
 ///
-/// Key parts (255 bytes, no control characters) and names (`[a-z0-9-]{1,48}`) are limited by their types.
+/// Each of the four traits answers for its own operations and says which fields those are: a backend may be put
+/// together from several engines. Key parts (255 bytes, no control characters) and names (`[a-z0-9-]{1,48}`) are
+/// limited by their types, names of events by [`Event::NAME`](crate::Event::NAME), notes and reasons by
+/// [`Attempt::NOTE`](crate::Attempt::NOTE) and [`Parking::TEXT`](crate::Parking::TEXT).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Writes in one batch.
     pub writes_per_batch: usize,
-    /// One change: its body and its events.
+    /// One change: its body and its events, and on the first of a commit the reason of a rejection.
     pub change_bytes: usize,
     /// One batch: the sum of its changes.
     pub batch_bytes: usize,
@@ -20,6 +23,8 @@ pub struct Limits {
     pub cell_bytes: usize,
     /// The body of one document of a view.
     pub document_bytes: usize,
+    /// Documents of a view written in one batch. Whoever makes batches cuts them between two commits.
+    pub documents_per_batch: usize,
     /// The key of a cell or of a document of a view.
     pub key_bytes: usize,
     /// Messages taken by one get.
@@ -30,8 +35,11 @@ pub struct Limits {
 
 impl Limits {
     /// The limits that every engine can keep, enforced by default everywhere so that an application can move:
-    /// 32 writes a batch, 256 KiB a change, 1 MiB a batch, 256 events a change, 48 KiB a message, 512 KiB a cell,
-    /// 1 MiB a document of a view, 512 bytes the key of either, 32 messages a get, 7 days of delay.
+    /// 32 writes a batch, 256 KiB a change, 1 MiB a batch, 256 events a change, 48 KiB a message, 256 KiB a cell or a
+    /// document of a view, 512 bytes the key of either, 99 documents a batch, 32 messages a get, 7 days of delay.
+    ///
+    /// What sets them: an item of DynamoDB has at most 400 KB and a message of NATS 1 MiB by default; transactions of
+    /// DynamoDB and of Azure Tables have at most 100 writes, one of which moves the view's position.
     pub const fn portable() -> Self {
         Self {
             writes_per_batch: 32,
@@ -39,8 +47,9 @@ impl Limits {
             batch_bytes: 1024 * 1024,
             events_per_change: 256,
             message_bytes: 48 * 1024,
-            cell_bytes: 512 * 1024,
-            document_bytes: 1024 * 1024,
+            cell_bytes: 256 * 1024,
+            document_bytes: 256 * 1024,
+            documents_per_batch: 99,
             key_bytes: 512,
             messages_per_get: 32,
             longest_delay: Duration::from_secs(7 * 24 * 60 * 60),

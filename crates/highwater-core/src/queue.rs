@@ -1,8 +1,10 @@
-use crate::{Cell, CellWrite, EngineError, Name, Timestamp, Wake};
+use crate::{
+    Attempt, AttemptKind, Cell, CellKey, EngineError, Json, Limits, Name, Parked, Parking, Timestamp, Wake,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 /// The id of a message, unique within its queue.
@@ -32,13 +34,22 @@ impl fmt::Display for MessageId {
 
 /// Proves ownership of one delivery of one message. Dead as soon as the message is taken or updated again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Receipt {
     /// The queue.
     pub queue: Name,
     /// The message.
     pub message: MessageId,
-    /// Which delivery of it.
-    pub delivery: u64,
+    /// What the engine gave out for this delivery, in its own words: a number, a pop receipt. Only the engine looks
+    /// inside.
+    pub proof: Arc<str>,
+}
+
+impl Receipt {
+    /// A receipt as an engine gave it out.
+    pub fn new(queue: Name, message: MessageId, proof: impl Into<Arc<str>>) -> Self {
+        Self { queue, message, proof: proof.into() }
+    }
 }
 
 /// A message to put.
@@ -54,10 +65,10 @@ pub struct NewMessage {
     /// After how long it disappears; at least 1 s; `None` for never. A message that was taken once stays: somebody
     /// may be working on it.
     pub time_to_live: Option<Duration>,
-    /// A cell to write first, under [`Expect::Absent`](crate::Expect::Absent). Engines with transactions write both
-    /// in one; the others write the cell, then put the message. If the cell is there already, no message is put.
-    /// The cell comes first even when the id of the message is remembered.
-    pub cell: Option<CellWrite>,
+    /// A cell to write first, if there is none under its key. Engines with transactions write both in one; the others
+    /// write the cell, then put the message. If the cell is there already, no message is put. The cell comes first
+    /// even when the id of the message is remembered.
+    pub cell: Option<(CellKey, Json)>,
 }
 
 impl NewMessage {
@@ -85,9 +96,9 @@ impl NewMessage {
         self
     }
 
-    /// Writes a cell first.
-    pub fn cell(mut self, cell: CellWrite) -> Self {
-        self.cell = Some(cell);
+    /// Writes a cell first, if there is none under its key.
+    pub fn cell(mut self, key: CellKey, value: Json) -> Self {
+        self.cell = Some((key, value));
         self
     }
 }
@@ -108,17 +119,6 @@ impl Put {
     pub fn new(receipt: Option<Receipt>, visible_at: Timestamp) -> Self {
         Self { receipt, visible_at }
     }
-}
-
-/// One thing that happened to a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempt {
-    /// When.
-    pub at: Timestamp,
-    /// The dequeue count at that time.
-    pub dequeue_count: u32,
-    /// What went wrong, for people, or what was done to the message.
-    pub note: String,
 }
 
 /// A message as it lies in its queue.
@@ -149,21 +149,29 @@ impl Message {
     }
 
     /// Adds to the history, dropping the oldest entry when it is full.
-    pub fn note(&mut self, at: Timestamp, note: impl Into<String>) {
+    pub fn note(&mut self, at: Timestamp, kind: AttemptKind, note: impl Into<String>) {
         if self.history.len() >= Self::HISTORY {
             self.history.remove(0);
         }
-        self.history.push(Attempt { at, dequeue_count: self.dequeue_count, note: note.into() });
+        self.history.push(Attempt::new(at, self.dequeue_count, kind, note));
     }
 }
 
 /// A message taken from a queue, with the proof that it was taken.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Delivery {
     /// The message; its dequeue count includes this delivery.
     pub message: Message,
     /// Needed to update, delete or park it.
     pub receipt: Receipt,
+}
+
+impl Delivery {
+    /// A message as an engine handed it out.
+    pub fn new(message: Message, receipt: Receipt) -> Self {
+        Self { message, receipt }
+    }
 }
 
 /// A change to a taken message.
@@ -175,7 +183,7 @@ pub struct Update {
     /// Its new body, if it gets one.
     pub body: Option<Bytes>,
     /// What to add to its history.
-    pub note: Option<String>,
+    pub note: Option<(AttemptKind, String)>,
 }
 
 impl Update {
@@ -190,41 +198,10 @@ impl Update {
         self
     }
 
-    /// Adds to the history.
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
+    /// Adds to the history; a note is cut to [`Attempt::NOTE`] bytes.
+    pub fn note(mut self, kind: AttemptKind, note: impl Into<String>) -> Self {
+        self.note = Some((kind, note.into()));
         self
-    }
-}
-
-/// Why a message goes to the poison queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parking {
-    /// Why, in a few words: `cannot be decoded`, `failed 10 times`.
-    pub reason: String,
-    /// The last error with its causes, for people.
-    pub error: String,
-    /// Who parked it.
-    pub by: String,
-}
-
-/// A message in the poison queue. It stays until somebody replays or discards it.
-#[doc(alias = "dead letter")]
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Parked {
-    /// The message, as it was.
-    pub message: Message,
-    /// Why it is here.
-    pub parking: Parking,
-    /// Since when.
-    pub at: Timestamp,
-}
-
-impl Parked {
-    /// A parked message as an engine read it.
-    pub fn new(message: Message, parking: Parking, at: Timestamp) -> Self {
-        Self { message, parking, at }
     }
 }
 
@@ -252,7 +229,7 @@ pub enum PutError {
     #[error("{what}: {size} is over the limit of {limit}")]
     TooLarge {
         /// What is too large.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// How large it is, in bytes.
         size: usize,
         /// How large it may be.
@@ -262,17 +239,17 @@ pub enum PutError {
     #[error("{what} must be {range}")]
     OutOfRange {
         /// Which time.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// What is allowed.
-        range: &'static str,
+        range: Cow<'static, str>,
     },
-    /// The condition of the accompanying cell did not hold; no message was put.
+    /// There is a cell where the message's own was to be written; no message was put.
     #[error("cell {} is already there", .found.key)]
     CellConflict {
         /// The cell that is there.
         found: Box<Cell>,
     },
-    /// The queue's depth limit is reached.
+    /// The queue's depth limit is reached; deletions go on. Only engines with such a limit answer this.
     #[error("queue {queue} is full: its limit is {limit} messages")]
     Full {
         /// The queue.
@@ -281,7 +258,7 @@ pub enum PutError {
         limit: u64,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -293,12 +270,12 @@ pub enum GetError {
     #[error("{what} must be {range}")]
     OutOfRange {
         /// Which number or time.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// What is allowed.
-        range: &'static str,
+        range: Cow<'static, str>,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -323,7 +300,7 @@ pub enum ReceiptError {
     #[error("{what}: {size} is over the limit of {limit}")]
     TooLarge {
         /// What is too large.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// How large it is, in bytes.
         size: usize,
         /// How large it may be.
@@ -333,12 +310,12 @@ pub enum ReceiptError {
     #[error("{what} must be {range}")]
     OutOfRange {
         /// Which time.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// What is allowed.
-        range: &'static str,
+        range: Cow<'static, str>,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -355,7 +332,7 @@ pub enum ReplayError {
         message: MessageId,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -365,6 +342,10 @@ pub enum ReplayError {
 #[doc(alias("broker", "bus"))]
 #[async_trait]
 pub trait Queue: Send + Sync + 'static {
+    /// What the queue accepts: `message_bytes`, `messages_per_get` and `longest_delay`, and for a cell that comes
+    /// with a message `cell_bytes` and `key_bytes`. The other fields say nothing here.
+    fn limits(&self) -> &Limits;
+
     /// Puts a message and returns once that is durable. A put of an id that is remembered changes nothing, even
     /// if the message was deleted meanwhile.
     async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError>;
@@ -386,7 +367,7 @@ pub trait Queue: Send + Sync + 'static {
     async fn delete(&self, receipt: &Receipt) -> Result<(), ReceiptError>;
 
     /// Moves a message to the poison queue, where it never expires. If the move fails the message stays where it
-    /// was.
+    /// was. The texts of the parking are cut to [`Parking::TEXT`] bytes each.
     async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError>;
 
     /// Reads the poison queue in the order of message ids, after `after` if given, at most `max`.
@@ -400,7 +381,9 @@ pub trait Queue: Send + Sync + 'static {
     /// Reads one message of the poison queue.
     async fn parked_message(&self, queue: &Name, message: MessageId) -> Result<Option<Parked>, GetError>;
 
-    /// Puts a parked message back: same id, visible at once, dequeue count 0, history kept.
+    /// Puts a parked message back as [`Parked::replayed`] says: same id, visible at once, dequeue count 0. Its
+    /// history is kept and gets an entry of the kind [`AttemptKind::Replayed`] that says why, when and by whom it
+    /// was parked, and with which error.
     async fn replay(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError>;
 
     /// Removes a parked message for good and forgets its id, so that it may be put again.

@@ -23,6 +23,7 @@ impl fmt::Display for StoreId {
 
 /// What is fixed when a store is created, and its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreInfo {
     /// The store's id.
     pub id: StoreId,
@@ -33,6 +34,11 @@ pub struct StoreInfo {
 }
 
 impl StoreInfo {
+    /// A store as its engine opened it.
+    pub fn new(id: StoreId, partitions: u16, epoch: Epoch) -> Self {
+        Self { id, partitions, epoch }
+    }
+
     /// The partition of a key.
     pub fn partition_of(&self, key: &PartitionKey) -> Partition {
         Partition::of(key, self.partitions)
@@ -53,7 +59,8 @@ pub trait Store: Send + Sync + 'static {
     /// What is fixed when the store is created, and its epoch.
     fn info(&self) -> StoreInfo;
 
-    /// What the store accepts.
+    /// What the store accepts: `writes_per_batch`, `change_bytes`, `batch_bytes` and `events_per_change`. The other
+    /// fields say nothing here; [`Queue`], [`Cells`] and [`ViewStore`] have limits of their own.
     fn limits(&self) -> &Limits;
 
     /// Writes a batch: all of it, durably, or nothing. Its changes get consecutive positions at the end of the
@@ -62,6 +69,10 @@ pub trait Store: Send + Sync + 'static {
     /// A command decides once. If the batch carries a command whose id was already decided under this partition
     /// key, nothing is written and no condition is looked at: with the same fingerprint the first result comes
     /// back as [`Committed::replayed`], with another one [`CommitError::CommandIdReused`].
+    ///
+    /// If the future is dropped before it is ready, nobody knows whether the batch is written, now or a little
+    /// later: the same as [`FailureKind::Unavailable`]. A batch with a command may be committed again and is still
+    /// written once; whoever commits one without a command reads its items first.
     async fn commit(&self, batch: Batch) -> Result<Committed, CommitError>;
 
     /// Reads one item; `None` if it was never written.

@@ -1,6 +1,6 @@
-use crate::{Body, EngineError, Epoch, Name, Partition, Position, ReadError, StoreId, Wake};
+use crate::{Body, EngineError, Epoch, Limits, Name, Partition, Position, ReadError, StoreId, Wake};
 use async_trait::async_trait;
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 /// The key of a document within its view: any text of at most 512 bytes.
 pub type DocumentKey = String;
@@ -36,6 +36,7 @@ pub struct ViewSlot {
 
 /// The right to write a view's slot, until somebody else claims it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Claim {
     /// The owner's epoch: higher than every earlier one of this slot.
     pub owner_epoch: u64,
@@ -43,6 +44,18 @@ pub struct Claim {
     pub store_epoch: Epoch,
     /// How far the view has come.
     pub position: Option<Position>,
+}
+
+impl Claim {
+    /// A claim as a view store granted it.
+    pub fn new(owner_epoch: u64, store_epoch: Epoch, position: Option<Position>) -> Self {
+        Self { owner_epoch, store_epoch, position }
+    }
+
+    /// The same right once the view has come to this position.
+    pub fn at(self, position: Position) -> Self {
+        Self { position: Some(position), ..self }
+    }
 }
 
 /// A document of a view.
@@ -68,6 +81,7 @@ impl Document {
 
 /// A conditional write of one document.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct DocumentWrite {
     /// Its key.
     pub key: DocumentKey,
@@ -79,19 +93,51 @@ pub struct DocumentWrite {
     pub marks: Marks,
 }
 
+impl DocumentWrite {
+    /// A write of the document that was read at the version `expected`; without a body it leaves a tombstone.
+    pub fn new(key: impl Into<DocumentKey>, expected: u64, body: Option<Body>, marks: Marks) -> Self {
+        Self { key: key.into(), expected, body, marks }
+    }
+}
+
 /// Documents and progress, written in one transaction.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ViewBatch {
     /// The slot that makes progress.
     pub slot: ViewSlot,
     /// The claim under which the batch was made: the batch is conditional on its owner epoch *and* its position.
     pub claim: Claim,
-    /// The epoch of the store in which `position` was given.
-    pub store_epoch: Epoch,
-    /// How far the view has come once this is written.
+    /// How far the view has come once this is written, in the epoch of the claim.
     pub position: Position,
     /// The documents to write, each key once.
     pub documents: Vec<DocumentWrite>,
+}
+
+impl ViewBatch {
+    /// Progress up to `position`, with the documents that it changed.
+    pub fn new(slot: ViewSlot, claim: Claim, position: Position, documents: Vec<DocumentWrite>) -> Self {
+        Self { slot, claim, position, documents }
+    }
+
+    /// Checks the batch against the limits; every view store does so before anything else.
+    ///
+    /// # Errors
+    /// [`ViewWriteError::TooLarge`].
+    pub fn check(&self, limits: &Limits) -> Result<(), ViewWriteError> {
+        let fits = |size, limit, what: &dyn Fn() -> Cow<'static, str>| {
+            if size > limit { Err(ViewWriteError::TooLarge { what: what(), size, limit }) } else { Ok(()) }
+        };
+        fits(self.documents.len(), limits.documents_per_batch, &|| "documents of a batch".into())?;
+        for DocumentWrite { key, body, .. } in &self.documents {
+            let start = || key.chars().take(64).collect::<String>();
+            let what = || format!("bytes of the key of document {}", start()).into();
+            fits(key.len(), limits.key_bytes, &what)?;
+            let size = body.as_ref().map_or(0, |body| body.json.as_bytes().len());
+            fits(size, limits.document_bytes, &|| format!("bytes of document {}", start()).into())?;
+        }
+        Ok(())
+    }
 }
 
 /// How far a view has come in every partition of one store.
@@ -119,20 +165,30 @@ pub enum ViewWriteError {
         /// The document.
         key: DocumentKey,
     },
-    /// A document or its key is too large.
-    #[error("{what} of document {key}: {size} is over the limit of {limit}")]
+    /// Another store feeds this generation of the view: its positions mean nothing in the store that asks.
+    #[error(
+        "view {view} was built from store {found}, not from {asked}: raise GENERATION or delete the views file"
+    )]
+    OtherStore {
+        /// The view.
+        view: ViewName,
+        /// The store it was built from.
+        found: StoreId,
+        /// The store that asked for a slot.
+        asked: StoreId,
+    },
+    /// A document or its key is too large, or the batch has too many documents.
+    #[error("{what}: {size} is over the limit of {limit}")]
     TooLarge {
-        /// The document's key, cut after 64 characters.
-        key: String,
-        /// What is too large.
-        what: &'static str,
-        /// How large it is, in bytes.
+        /// What is too large: of a document, with the start of its key.
+        what: Cow<'static, str>,
+        /// How large it is, in bytes or documents.
         size: usize,
         /// How large it may be.
         limit: usize,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -140,8 +196,16 @@ pub enum ViewWriteError {
 #[doc(alias("projection", "read model"))]
 #[async_trait]
 pub trait ViewStore: Send + Sync + 'static {
+    /// What the view store accepts: `document_bytes`, `documents_per_batch` and `key_bytes`. The other fields say
+    /// nothing here.
+    fn limits(&self) -> &Limits;
+
     /// Takes a slot over: raises its owner epoch, durably, and then reads its position. Whoever held it before is
     /// refused from here on. `store_epoch` is recorded for a slot that is claimed for the first time.
+    ///
+    /// A generation of a view belongs to the store that first claimed a slot of it; for any other it is
+    /// [`ViewWriteError::OtherStore`]: its documents carry marks of items of that store, and items of two stores can
+    /// have the same address. A view over several stores has to declare them, which nothing here can do yet.
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError>;
 
     /// Writes documents and progress together, if the claim still holds and every document is as expected;

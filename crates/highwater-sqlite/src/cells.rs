@@ -9,15 +9,22 @@ use rusqlite::{Connection, OptionalExtension};
 /// A row of the table: its version, and its value unless it was deleted.
 type CellRow = (i64, Option<Vec<u8>>);
 
-pub(crate) fn check(write: &CellWrite, limits: &Limits) -> Result<(), CellError> {
-    check_key(&write.key, limits)?;
-    let (what, size, limit) = ("bytes of a cell", write.value.as_bytes().len(), limits.cell_bytes);
-    if size > limit { Err(CellError::TooLarge { what, size, limit }) } else { Ok(()) }
+pub(crate) fn check(key: &CellKey, value: &Json, limits: &Limits) -> Result<(), CellError> {
+    check_key(key, limits)?;
+    let (size, limit) = (value.as_bytes().len(), limits.cell_bytes);
+    if size > limit {
+        Err(CellError::TooLarge { what: "bytes of a cell".into(), size, limit })
+    } else {
+        Ok(())
+    }
 }
 
 pub(crate) fn check_key(key: &CellKey, limits: &Limits) -> Result<(), CellError> {
-    let (what, size, limit) = ("bytes of a cell's key", key.key.len(), limits.key_bytes);
-    if size > limit { Err(CellError::TooLarge { what, size, limit }) } else { Ok(()) }
+    let (size, limit) = (key.key.len(), limits.key_bytes);
+    if size > limit {
+        return Err(CellError::TooLarge { what: "bytes of a cell's key".into(), size, limit });
+    }
+    Ok(())
 }
 
 fn row(connection: &Connection, key: &CellKey) -> rusqlite::Result<Option<CellRow>> {
@@ -60,13 +67,24 @@ pub(crate) fn write(
         return Ok(Err(CellError::Conflict { key: write.key.clone(), found }));
     }
     let version = row.map_or(1, |(version, _)| version + 1);
+    store(connection, &write.key, version, &write.value)?;
+    Ok(Ok(etag(&engine.info, version)?))
+}
+
+/// Writes a cell that is not there.
+pub(crate) fn create(connection: &Connection, key: &CellKey, value: &Json) -> rusqlite::Result<()> {
+    let version = row(connection, key)?.map_or(1, |(version, _)| version + 1);
+    store(connection, key, version, value)
+}
+
+fn store(connection: &Connection, key: &CellKey, version: i64, value: &Json) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO cell (space, key, version, value) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (space, key) DO UPDATE SET version = ?3, value = ?4",
         )?
-        .execute((write.key.space.as_str(), &write.key.key, version, write.value.as_bytes()))?;
-    Ok(Ok(etag(&engine.info, version)?))
+        .execute((key.space.as_str(), &key.key, version, value.as_bytes()))
+        .map(|_| ())
 }
 
 pub(crate) fn delete(

@@ -22,7 +22,8 @@ pub(crate) struct Commit {
 impl Commit {
     /// A batch that was checked against the limits.
     pub(crate) fn new(batch: Batch, info: &StoreInfo) -> Self {
-        let weight = batch.writes.iter().map(|write| write.size() + 256).sum();
+        let weight = batch.writes.iter().map(|write| write.size() + 256).sum::<usize>();
+        let weight = weight + batch.command.as_ref().map_or(0, |mark| mark.size());
         Self { partition: info.partition_of(&batch.partition_key), batch, weight }
     }
 
@@ -185,6 +186,7 @@ fn append(
         Op::Put(body) => (log::PUT, Some(body)),
         Op::Keep => (log::KEEP, None),
         Op::Delete => (log::DELETE, None),
+        _ => return Err(unreadable("an operation of the batch is unknown")),
     };
     let events = if write.events.is_empty() {
         None
@@ -256,7 +258,7 @@ pub(crate) fn decided(
         .prepare_cached(&sql.by_command)?
         .query_row((command.0.into_bytes(), key.as_str()), |row| {
             let fingerprint = log::fingerprint(log::blob(row, 2)?)?;
-            let mark = CommandMark { id: command, fingerprint, verdict: log::verdict(row.get(3)?) };
+            let mark = CommandMark::new(command, fingerprint, log::verdict(row.get(3)?));
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, mark))
         })
         .optional()?;

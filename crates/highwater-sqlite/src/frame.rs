@@ -41,7 +41,7 @@ pub(crate) fn decode(mut frame: Bytes, mut name: impl FnMut(&str) -> Arc<str>) -
         }
         let text = frame.split_to(name_length);
         let data = Json::from_stored(frame.split_to(data_length));
-        events.push(Event { name: name(std::str::from_utf8(&text).ok()?), schema, data });
+        events.push(Event::new(name(std::str::from_utf8(&text).ok()?), schema, data));
     }
     frame.is_empty().then_some(events)
 }
@@ -52,11 +52,8 @@ mod tests {
 
     #[test]
     fn events_survive_the_frame_and_a_broken_frame_is_refused() {
-        let event = |name: &str, schema, data: &'static str| Event {
-            name: name.into(),
-            schema,
-            data: Json::parse(data).unwrap(),
-        };
+        let event =
+            |name: &str, schema, data: &'static str| Event::new(name, schema, Json::parse(data).unwrap());
         let events = vec![event("Reserved", 1, r#"{"seats":2}"#), event("", 7, "null"), event("Ü", 2, "[]")];
         let frame = Bytes::from(encode(&events).unwrap());
         assert_eq!(decode(frame.clone(), |name| name.into()), Some(events));

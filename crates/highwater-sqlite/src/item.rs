@@ -32,7 +32,7 @@ pub(crate) fn item(
             }
             // What came before a deletion is another life of the item.
             ChangeOp::Delete => break,
-            ChangeOp::Keep => later.push(change),
+            _ => later.push(change),
         }
     }
     later.reverse();

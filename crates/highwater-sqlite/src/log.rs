@@ -143,7 +143,7 @@ fn mark(row: &Row<'_>) -> rusqlite::Result<Option<CommandMark>> {
     let Some(id) = blob(row, 9)? else { return Ok(None) };
     let id = Uuid::from_slice(id).map_err(|_| unreadable("a command id in the log is not one"))?;
     let fingerprint = fingerprint(blob(row, 10)?)?;
-    Ok(Some(CommandMark { id: CommandId(id), fingerprint, verdict: verdict(row.get(11)?) }))
+    Ok(Some(CommandMark::new(CommandId(id), fingerprint, verdict(row.get(11)?))))
 }
 
 pub(crate) fn fingerprint(bytes: Option<&[u8]>) -> rusqlite::Result<Fingerprint> {

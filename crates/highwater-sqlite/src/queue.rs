@@ -3,41 +3,54 @@
 use crate::{
     cells,
     engine::{StoreEngine, later},
-    fault::{int, uint, unreadable},
+    fault::{int, unreadable},
 };
 use bytes::Bytes;
 use highwater_core::{
-    Attempt, Cell, CellError, Delivery, EngineError, FailureKind, GetError, Limits, Message, MessageId, Name,
-    NewMessage, Parked, Parking, Put, PutError, Receipt, ReceiptError, ReplayError, Timestamp, Update,
+    Attempt, CellError, Delivery, GetError, Limits, Message, MessageId, Name, NewMessage, Parked, Parking,
+    Put, PutError, Receipt, ReceiptError, ReplayError, Timestamp, Update,
 };
 use rusqlite::{Connection, OptionalExtension, Row, types::Type};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 use uuid::Uuid;
 
 /// Expired messages and forgotten ids that one put takes along.
 const SWEEP: i64 = 32;
 
-const DELAY_RANGE: &str = "between 0 seconds and 7 days";
-const VISIBILITY_RANGE: &str = "between 1 second and 7 days";
-
 /// Columns of a message, in `message` and in `parked`.
 const COLUMNS: &str = "id, body, put_at, visible_at, dequeue_count, history";
 
+/// The shortest visibility and the shortest life.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+const BODY: &str = "bytes of a message";
+const VISIBILITY: &str = "the visibility time-out";
+
+/// From the shortest to the longest time, in words.
+fn range(shortest: &str, longest: Duration) -> Cow<'static, str> {
+    let seconds = longest.as_secs();
+    let longest = if seconds % 86_400 == 0 {
+        format!("{} days", seconds / 86_400)
+    } else {
+        format!("{seconds} seconds")
+    };
+    format!("between {shortest} and {longest}").into()
+}
+
 pub(crate) fn check_put(message: &NewMessage, limits: &Limits) -> Result<(), PutError> {
-    let (what, size, limit) = ("bytes of a message", message.body.len(), limits.message_bytes);
+    let (size, limit) = (message.body.len(), limits.message_bytes);
     if size > limit {
-        return Err(PutError::TooLarge { what, size, limit });
+        return Err(PutError::TooLarge { what: BODY.into(), size, limit });
     }
     if message.delay > limits.longest_delay {
-        return Err(PutError::OutOfRange { what: "the delay of a message", range: DELAY_RANGE });
+        let range = range("0 seconds", limits.longest_delay);
+        return Err(PutError::OutOfRange { what: "the delay of a message".into(), range });
     }
-    if message.time_to_live.is_some_and(|span| span < Duration::from_secs(1)) {
-        return Err(PutError::OutOfRange {
-            what: "the time to live of a message",
-            range: "at least 1 second",
-        });
+    if message.time_to_live.is_some_and(|span| span < SHORTEST) {
+        let (what, range) = ("the time to live of a message".into(), "at least 1 second".into());
+        return Err(PutError::OutOfRange { what, range });
     }
-    match message.cell.as_ref().map(|cell| cells::check(cell, limits)) {
+    match message.cell.as_ref().map(|(key, value)| cells::check(key, value, limits)) {
         Some(Err(CellError::TooLarge { what, size, limit })) => Err(PutError::TooLarge { what, size, limit }),
         _ => Ok(()),
     }
@@ -45,22 +58,24 @@ pub(crate) fn check_put(message: &NewMessage, limits: &Limits) -> Result<(), Put
 
 pub(crate) fn check_get(max: usize, visibility: Option<Duration>, limits: &Limits) -> Result<(), GetError> {
     if max == 0 || max > limits.messages_per_get {
-        return Err(GetError::OutOfRange { what: "the number of messages", range: "between 1 and 32" });
+        let range = format!("between 1 and {}", limits.messages_per_get).into();
+        return Err(GetError::OutOfRange { what: "the number of messages".into(), range });
     }
     let longest = limits.longest_delay;
-    if visibility.is_some_and(|span| span < Duration::from_secs(1) || span > longest) {
-        return Err(GetError::OutOfRange { what: "the visibility time-out", range: VISIBILITY_RANGE });
+    if visibility.is_some_and(|span| span < SHORTEST || span > longest) {
+        return Err(GetError::OutOfRange { what: VISIBILITY.into(), range: range("1 second", longest) });
     }
     Ok(())
 }
 
 pub(crate) fn check_update(update: &Update, limits: &Limits) -> Result<(), ReceiptError> {
     if update.visible_in > limits.longest_delay {
-        return Err(ReceiptError::OutOfRange { what: "the visibility time-out", range: DELAY_RANGE });
+        let range = range("0 seconds", limits.longest_delay);
+        return Err(ReceiptError::OutOfRange { what: VISIBILITY.into(), range });
     }
-    let (what, limit) = ("bytes of a message", limits.message_bytes);
+    let limit = limits.message_bytes;
     match update.body.as_ref().map(Bytes::len).filter(|size| *size > limit) {
-        Some(size) => Err(ReceiptError::TooLarge { what, size, limit }),
+        Some(size) => Err(ReceiptError::TooLarge { what: BODY.into(), size, limit }),
         None => Ok(()),
     }
 }
@@ -101,19 +116,22 @@ fn next_delivery(last: i64, now: Timestamp) -> i64 {
     now.as_micros().max(last + 1)
 }
 
+/// The receipt for a delivery: its number, as text.
+fn receipt(queue: &Name, message: MessageId, delivery: i64) -> Receipt {
+    Receipt::new(queue.clone(), message, delivery.to_string())
+}
+
 pub(crate) fn put(
     connection: &Connection,
     engine: &mut StoreEngine,
     queue: &Name,
     new: &NewMessage,
 ) -> rusqlite::Result<Result<Put, PutError>> {
-    if let Some(cell) = &new.cell {
-        match cells::write(connection, engine, cell)? {
-            Ok(_) => {}
-            Err(CellError::Conflict { .. }) => return Ok(Err(cell_conflict(connection, engine, cell)?)),
-            Err(CellError::Engine(error)) => return Ok(Err(error.into())),
-            Err(error) => return Ok(Err(EngineError::new(FailureKind::Other, error.to_string()).into())),
+    if let Some((key, value)) = &new.cell {
+        if let Some(found) = cells::read(connection, &engine.info, key)? {
+            return Ok(Err(PutError::CellConflict { found: Box::new(found) }));
         }
+        cells::create(connection, key, value)?;
     }
     sweep(connection, engine)?;
     let number = match engine.queue(connection, queue)? {
@@ -146,24 +164,8 @@ pub(crate) fn put(
             new.time_to_live.map(|span| later(now, span)),
             delivery,
         ))?;
-    let receipt = Receipt { queue: queue.clone(), message: new.id, delivery: uint(delivery)? };
+    let receipt = receipt(queue, new.id, delivery);
     Ok(Ok(Put::new(Some(receipt), Timestamp::from_micros(visible_at))))
-}
-
-/// The cell that stands in the way. The contract can only name one that is there.
-fn cell_conflict(
-    connection: &Connection,
-    engine: &StoreEngine,
-    cell: &highwater_core::CellWrite,
-) -> rusqlite::Result<PutError> {
-    let found: Option<Cell> = cells::read(connection, &engine.info, &cell.key)?;
-    Ok(match found {
-        Some(found) => PutError::CellConflict { found: Box::new(found) },
-        None => {
-            let message = format!("cell {} is not there, the message expects it; write it first", cell.key);
-            EngineError::new(FailureKind::Other, message).into()
-        }
-    })
 }
 
 /// When a message of this id becomes, or became, visible; `None` if the id is not remembered.
@@ -251,8 +253,8 @@ pub(crate) fn get(
         message.dequeue_count = message.dequeue_count.saturating_add(1);
         message.visible_at = Timestamp::from_micros(visible_at);
         update.execute((seq, visible_at, message.dequeue_count, delivery))?;
-        let receipt = Receipt { queue: queue.clone(), message: message.id, delivery: uint(delivery)? };
-        deliveries.push(Delivery { message, receipt });
+        let receipt = receipt(queue, message.id, delivery);
+        deliveries.push(Delivery::new(message, receipt));
     }
     Ok(deliveries)
 }
@@ -285,7 +287,7 @@ fn held(
         })
         .optional()?;
     let Some(held) = found else { return not_found };
-    if uint(held.delivery)? != receipt.delivery {
+    if receipt.proof.parse() != Ok(held.delivery) {
         return Ok(Err(ReceiptError::ReceiptMismatch { message: message_id }));
     }
     Ok(Ok(held))
@@ -308,8 +310,8 @@ pub(crate) fn update(
 ) -> rusqlite::Result<Result<Receipt, ReceiptError>> {
     let mut held = held_or_return!(connection, engine, receipt);
     let now = engine.now();
-    if let Some(note) = &update.note {
-        held.message.note(now, note.clone());
+    if let Some((kind, note)) = &update.note {
+        held.message.note(now, *kind, note.as_str());
     }
     let delivery = next_delivery(held.delivery, now);
     let body = update.body.as_ref().map(|body| &body[..]);
@@ -325,7 +327,7 @@ pub(crate) fn update(
             body,
             history(&held.message.history)?,
         ))?;
-    Ok(Ok(Receipt { delivery: uint(delivery)?, ..receipt.clone() }))
+    Ok(Ok(self::receipt(&receipt.queue, receipt.message, delivery)))
 }
 
 fn remove(connection: &Connection, seq: i64) -> rusqlite::Result<()> {
@@ -363,7 +365,7 @@ pub(crate) fn park(
             message.dequeue_count,
             delivery,
             history(&message.history)?,
-            encode(parking)?,
+            encode(&parking.clone().bounded())?,
             engine.now().as_micros(),
         ))?;
     remove(connection, seq).map(Ok)
@@ -417,6 +419,7 @@ pub(crate) fn replay(
         return Ok(Err(ReplayError::NotParked { queue: queue.clone(), message: id }));
     };
     let now = engine.now();
+    let message = parked.replayed(now);
     let seq: i64 = connection
         .prepare_cached("SELECT seq FROM remembered WHERE queue = ?1 AND id = ?2")?
         .query_row((number, id.0.into_bytes()), |row| row.get(0))
@@ -426,17 +429,18 @@ pub(crate) fn replay(
         .prepare_cached(
             "INSERT INTO message
                 (seq, queue, id, body, put_at, visible_at, expires_at, dequeue_count, delivery, history)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, 0, ?7, ?8)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, ?7, ?8, ?9)",
         )?
         .execute((
             seq,
             number,
             id.0.into_bytes(),
-            &parked.message.body[..],
-            parked.message.put_at.as_micros(),
-            now.as_micros(),
+            &message.body[..],
+            message.put_at.as_micros(),
+            message.visible_at.as_micros(),
+            message.dequeue_count,
             next_delivery(delivery, now),
-            history(&parked.message.history)?,
+            history(&message.history)?,
         ))?;
     unpark(connection, number, id)?;
     Ok(Ok(()))

@@ -141,7 +141,7 @@ fn read_info(connection: &Connection) -> rusqlite::Result<StoreInfo> {
     connection.query_row("SELECT store, epoch, partitions FROM meta", [], |row| {
         let id: [u8; 16] = row.get(0)?;
         let id = StoreId(Uuid::from_bytes(id));
-        Ok(StoreInfo { id, epoch: Epoch(row.get(1)?), partitions: row.get(2)? })
+        Ok(StoreInfo::new(id, row.get(2)?, Epoch(row.get(1)?)))
     })
 }
 
@@ -217,6 +217,10 @@ impl Store for Sqlite {
 
 #[async_trait]
 impl Queue for Sqlite {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
         queue::check_put(&message, &self.limits)?;
         let queue = queue.clone();
@@ -341,13 +345,17 @@ impl Queue for Sqlite {
 
 #[async_trait]
 impl Cells for Sqlite {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
         let (key, info) = (key.clone(), self.info);
         self.read(move |connection, _| cells::read(connection, &info, &key).map(Ok)).await
     }
 
     async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
-        cells::check(&write, &self.limits)?;
+        cells::check(&write.key, &write.value, &self.limits)?;
         self.writer
             .write(WriteCell(move |connection: &Connection, engine: &mut StoreEngine| {
                 cells::write(connection, engine, &write)

@@ -130,17 +130,21 @@ impl SqliteViews {
 
 #[async_trait]
 impl ViewStore for SqliteViews {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
         let slot = slot.clone();
         self.writer
             .write(ClaimSlot(move |connection: &Connection, _: &mut ViewEngine| {
-                views::claim(connection, &slot, store_epoch).map(Ok)
+                views::claim(connection, &slot, store_epoch)
             }))
             .await
     }
 
     async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {
-        views::check(&batch, &self.limits)?;
+        batch.check(&self.limits)?;
         self.writer
             .write(WriteView(move |connection: &Connection, _: &mut ViewEngine| {
                 views::write(connection, &batch)

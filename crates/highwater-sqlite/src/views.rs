@@ -2,29 +2,12 @@
 
 use crate::fault::{int, uint, unreadable};
 use highwater_core::{
-    Body, Claim, Document, Epoch, Json, Limits, Marks, Partition, Position, StoreId, ViewBatch, ViewName,
+    Body, Claim, Document, Epoch, Json, Marks, Partition, Position, StoreId, ViewBatch, ViewName,
     ViewReached, ViewSlot, ViewWriteError,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::collections::BTreeMap;
-
-/// Checks every document of a batch against the limits.
-pub(crate) fn check(batch: &ViewBatch, limits: &Limits) -> Result<(), ViewWriteError> {
-    for document in &batch.documents {
-        let body = document.body.as_ref().map_or(0, |body| body.json.as_bytes().len());
-        let sizes = [
-            ("bytes of the key", document.key.len(), limits.key_bytes),
-            ("bytes", body, limits.document_bytes),
-        ];
-        for (what, size, limit) in sizes {
-            if size > limit {
-                let key = document.key.chars().take(64).collect();
-                return Err(ViewWriteError::TooLarge { key, what, size, limit });
-            }
-        }
-    }
-    Ok(())
-}
+use uuid::Uuid;
 
 /// The number of a view; `None` while nothing was written of it.
 fn view_id(connection: &Connection, view: &ViewName) -> rusqlite::Result<Option<i64>> {
@@ -51,9 +34,30 @@ fn slot_row(
         .optional()
 }
 
-pub(crate) fn claim(connection: &Connection, slot: &ViewSlot, store_epoch: Epoch) -> rusqlite::Result<Claim> {
+/// A store other than `store` that the view was built from.
+fn other_store(connection: &Connection, view: i64, store: StoreId) -> rusqlite::Result<Option<StoreId>> {
+    connection
+        .prepare_cached("SELECT store FROM slot WHERE view = ?1 AND store <> ?2 LIMIT 1")?
+        .query_row((view, store.0.into_bytes()), |row| {
+            let id: [u8; 16] = row.get(0)?;
+            Ok(StoreId(Uuid::from_bytes(id)))
+        })
+        .optional()
+}
+
+pub(crate) fn claim(
+    connection: &Connection,
+    slot: &ViewSlot,
+    store_epoch: Epoch,
+) -> rusqlite::Result<Result<Claim, ViewWriteError>> {
     let view = match view_id(connection, &slot.view)? {
-        Some(view) => view,
+        Some(view) => {
+            if let Some(found) = other_store(connection, view, slot.store)? {
+                let (view, asked) = (slot.view.clone(), slot.store);
+                return Ok(Err(ViewWriteError::OtherStore { view, found, asked }));
+            }
+            view
+        }
         None => {
             connection
                 .prepare_cached("INSERT INTO view (name, generation) VALUES (?1, ?2)")?
@@ -70,7 +74,7 @@ pub(crate) fn claim(connection: &Connection, slot: &ViewSlot, store_epoch: Epoch
     let row = slot_row(connection, view, slot)?;
     let (owner_epoch, epoch, position) = row.ok_or_else(|| unreadable("a slot is not there"))?;
     let position = position.and_then(|number| Position::new(number.unsigned_abs()));
-    Ok(Claim { owner_epoch: uint(owner_epoch)?, store_epoch: Epoch(epoch), position })
+    Ok(Ok(Claim::new(uint(owner_epoch)?, Epoch(epoch), position)))
 }
 
 pub(crate) fn write(
@@ -115,16 +119,8 @@ pub(crate) fn write(
         ))?;
     }
     connection
-        .prepare_cached(
-            "UPDATE slot SET store_epoch = ?4, position = ?5 WHERE view = ?1 AND store = ?2 AND partition = ?3",
-        )?
-        .execute((
-            view,
-            slot.store.0.into_bytes(),
-            slot.partition.0,
-            batch.store_epoch.0,
-            int(batch.position.get()),
-        ))?;
+        .prepare_cached("UPDATE slot SET position = ?4 WHERE view = ?1 AND store = ?2 AND partition = ?3")?
+        .execute((view, slot.store.0.into_bytes(), slot.partition.0, int(batch.position.get())))?;
     Ok(Ok(()))
 }
 

@@ -174,6 +174,10 @@ pub trait DelegateQueue: Send + Sync + 'static {
 
 #[async_trait]
 impl<T: DelegateQueue> Queue for Delegate<T> {
+    fn limits(&self) -> &Limits {
+        self.0.right().limits()
+    }
+
     async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
         self.0.put(queue, message).await
     }
@@ -256,6 +260,10 @@ pub trait DelegateCells: Send + Sync + 'static {
 
 #[async_trait]
 impl<T: DelegateCells> Cells for Delegate<T> {
+    fn limits(&self) -> &Limits {
+        self.0.right().limits()
+    }
+
     async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
         self.0.read(key).await
     }
@@ -306,6 +314,10 @@ pub trait DelegateViews: Send + Sync + 'static {
 
 #[async_trait]
 impl<T: DelegateViews> ViewStore for Delegate<T> {
+    fn limits(&self) -> &Limits {
+        self.0.right().limits()
+    }
+
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
         self.0.claim(slot, store_epoch).await
     }

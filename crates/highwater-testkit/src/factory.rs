@@ -12,8 +12,6 @@ pub type Problem = Box<dyn Error + Send + Sync>;
 pub struct Features {
     /// [`Factory::reopen`] works.
     pub reopen: bool,
-    /// [`Factory::with_queue_limit`] works.
-    pub queue_limit: bool,
     /// [`Factory::hold_next_commit`] works.
     pub hold: bool,
 }
@@ -33,12 +31,6 @@ pub trait Factory: Send + Sync + 'static {
     async fn reopen(&self, backend: Backend, clock: Arc<TestClock>) -> Result<Backend, Problem> {
         let _ = (backend, clock);
         Err("this factory cannot reopen a backend".into())
-    }
-
-    /// A fresh backend whose queues hold at most this many messages each.
-    async fn with_queue_limit(&self, clock: Arc<TestClock>, limit: u64) -> Result<Backend, Problem> {
-        let _ = (clock, limit);
-        Err("this factory cannot limit queues".into())
     }
 
     /// Arranges that the next commit to this backend stops after its positions were chosen and before anybody

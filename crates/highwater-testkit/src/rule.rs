@@ -28,7 +28,6 @@ impl Rule {
         match self.needs {
             None => true,
             Some(Need::Reopen) => features.reopen,
-            Some(Need::QueueLimit) => features.queue_limit,
             Some(Need::Hold) => features.hold,
         }
     }
@@ -72,8 +71,6 @@ pub enum Area {
 pub enum Need {
     /// [`Features::reopen`].
     Reopen,
-    /// [`Features::queue_limit`].
-    QueueLimit,
     /// [`Features::hold`].
     Hold,
 }

@@ -41,7 +41,7 @@ pub(crate) fn json_of_size(bytes: usize) -> Result<Json, Broken> {
 }
 
 pub(crate) fn event(name: &str, n: u64) -> Result<Event, Broken> {
-    Ok(Event { name: name.into(), schema: 1, data: json(n)? })
+    Ok(Event::new(name, 1, json(n)?))
 }
 
 pub(crate) fn write(key: &ItemKey, op: Op) -> Write {
@@ -54,13 +54,14 @@ pub(crate) fn put(key: &ItemKey, n: u64) -> Result<Write, Broken> {
 
 /// A command with this content, accepted.
 pub(crate) fn accepted(id: CommandId, content: &str) -> CommandMark {
-    CommandMark { id, fingerprint: Fingerprint::of(&[content.as_bytes()]), verdict: Verdict::Accepted }
+    CommandMark::new(id, Fingerprint::of(&[content.as_bytes()]), Verdict::Accepted)
 }
 
 /// A command with this content, rejected.
 pub(crate) fn rejected(id: CommandId, content: &str, reason: &str) -> CommandMark {
-    let verdict = Verdict::Rejected { reason: reason.into() };
-    CommandMark { verdict, ..accepted(id, content) }
+    let mut mark = accepted(id, content);
+    mark.verdict = Verdict::Rejected { reason: reason.into() };
+    mark
 }
 
 /// Text that has broken programs: quotes, wildcards, separators, other scripts, four-byte characters, marks that

@@ -54,12 +54,6 @@ impl Subject {
         Ok(Self { backend, clock, seed, factory })
     }
 
-    pub(crate) async fn with_queue_limit(self, limit: u64) -> Result<Self, Broken> {
-        let backend = self.factory.with_queue_limit(self.clock.clone(), limit).await;
-        let backend = backend.map_err(|problem| Broken::new("a limited queue", problem.to_string()))?;
-        Ok(Self { backend, ..self })
-    }
-
     pub(crate) async fn hold_next_commit(&self) -> Result<Box<dyn crate::Held>, Broken> {
         let held = self.factory.hold_next_commit(&self.backend).await;
         held.map_err(|problem| Broken::new("a commit held open", problem.to_string()))

@@ -92,7 +92,7 @@ pub trait Aggregate: Default + Serialize + DeserializeOwned + Send + Sync + Size
     /// # Errors
     /// A sentence saying why it cannot be done. What cannot be read is parked or retried, never dropped.
     fn upcast(old: &mut Old) -> Result<(), String> {
-        Err(format!("{}::upcast is not implemented for {:?}", std::any::type_name::<Self>(), old.part))
+        Err(format!("{}::upcast is not implemented for {:?}", std::any::type_name::<Self>(), old.kind))
     }
 }
 

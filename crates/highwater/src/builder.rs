@@ -153,7 +153,16 @@ impl EngineBuilder {
     /// Keeps a view up to date.
     pub fn view<V: View>(mut self, view: V) -> Self {
         match DocumentSink::new(view) {
-            Ok(sink) => self.views.push((V::NAME, Arc::new(sink))),
+            Ok(sink) => {
+                let mut seen = BTreeSet::new();
+                for container in ViewSink::containers(&sink) {
+                    if !seen.insert(container) {
+                        let fault = format!("view `{}` follows container `{container}` twice", V::NAME);
+                        self.faults.push(fault);
+                    }
+                }
+                self.views.push((V::NAME, Arc::new(sink)));
+            }
             Err(error) => self.faults.push(format!("view: {error}")),
         }
         self

@@ -64,14 +64,19 @@ pub(crate) struct Patience<'a> {
     core: &'a Core,
     deadline: Duration,
     poll: Duration,
+    looked: Duration,
     wakes: Vec<Wake>,
 }
+
+/// The least time between two looks: many who wait must not all read at every hint of a busy store.
+const LOOK_GAP: Duration = Duration::from_millis(2);
 
 impl<'a> Patience<'a> {
     pub(crate) fn new(core: &'a Core, limit: Duration, wakes: Vec<Wake>) -> Self {
         let limit = if core.driven { Duration::ZERO } else { limit };
         let deadline = core.clock.monotonic().saturating_add(limit);
-        Self { core, deadline, poll: Duration::from_millis(10), wakes }
+        let looked = core.clock.monotonic();
+        Self { core, deadline, poll: Duration::from_millis(10), looked, wakes }
     }
 
     /// False when the limit has passed; otherwise returns true when it is time to look again.
@@ -94,6 +99,11 @@ impl<'a> Patience<'a> {
             },
             _ => self.core.clock.sleep(pause).await,
         }
+        let since = self.core.clock.monotonic().saturating_sub(self.looked);
+        if since < LOOK_GAP {
+            self.core.clock.sleep(LOOK_GAP - since).await;
+        }
+        self.looked = self.core.clock.monotonic();
         true
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::aggregate::{Aggregate, Context, Decision, Storage};
 use crate::core::{Core, back_off};
-use crate::guard::guard;
+use crate::guard::guard_async;
 use crate::handler::{ErrorClass, HandlerError};
 use crate::load::load;
-use crate::schema::{Part, read_tagged};
+use crate::schema::{OldKind, read_tagged};
 use crate::tagged::{self, TagError};
 use highwater_core::{
     Batch, Body, CommandId, CommandMark, CommitError, Committed, Event, Expect, Fingerprint, Item, ItemKey,
@@ -94,21 +94,19 @@ impl<A: Aggregate> AggregateDecider<A> {
         let state: A = load(core, &command.key, item.as_ref()).await?;
         let upcast = A::upcast;
         let RawCommand { id, key, name, schema, data } = command;
-        let question = read_tagged(Part::Command, name, *schema, data, A::SCHEMA, upcast)?;
+        let question = read_tagged(OldKind::Command, name, *schema, data, A::SCHEMA, upcast)?;
         let context = Context::new(core.now(), *id, key, &self.settings);
-        let decision = guard(|| state.decide(question, &context))?;
+        let decision = state.decide(question, &context);
         write(command, item.as_ref(), state, decision)
     }
 }
 
-#[async_trait]
-impl<A: Aggregate> Decider for AggregateDecider<A> {
-    fn schema(&self) -> u32 {
-        A::SCHEMA
-    }
-
-    async fn decide(&self, core: &Core, command: &RawCommand) -> Result<Committed, Undecided> {
-        let _alone = core.lock(&command.key.partition_key).await;
+impl<A: Aggregate> AggregateDecider<A> {
+    async fn decide_until_committed(
+        &self,
+        core: &Core,
+        command: &RawCommand,
+    ) -> Result<Committed, Undecided> {
         let mut attempt = 0;
         loop {
             let batch = self.decide_once(core, command).await?;
@@ -128,6 +126,30 @@ impl<A: Aggregate> Decider for AggregateDecider<A> {
     }
 }
 
+#[async_trait]
+impl<A: Aggregate> Decider for AggregateDecider<A> {
+    fn schema(&self) -> u32 {
+        A::SCHEMA
+    }
+
+    async fn decide(&self, core: &Core, command: &RawCommand) -> Result<Committed, Undecided> {
+        let _alone = core.lock(&command.key.partition_key).await;
+        let undecided = match guard_async(self.decide_until_committed(core, command)).await {
+            Ok(Ok(committed)) => return Ok(committed),
+            Ok(Err(undecided)) => undecided,
+            Err(panicked) => Undecided::Failed(panicked),
+        };
+        // Whatever went wrong this time, a command that was decided before has its verdict.
+        match core.backend.store.decided(&command.key.partition_key, command.id).await {
+            Ok(Some(decided)) if decided.mark.fingerprint == command.fingerprint() => {
+                Ok(Committed::replayed(decided))
+            }
+            Ok(Some(_)) => Err(Undecided::CommandIdReused(command.id)),
+            Ok(None) | Err(_) => Err(undecided),
+        }
+    }
+}
+
 /// The commit that records a decision. A rejection is a commit too: without events a `Keep` on the state it was
 /// decided on.
 fn write<A: Aggregate>(
@@ -139,7 +161,7 @@ fn write<A: Aggregate>(
     let expect = item.map_or(Expect::Absent, |item| Expect::ETag(item.etag));
     let ItemKey { container, partition_key, id } = command.key.clone();
     let Decision { rejected, events, items } = decision;
-    guard(|| events.iter().for_each(|event| state.apply(event)))?;
+    events.iter().for_each(|event| state.apply(event));
     let op = op_of(&mut state, item, events.is_empty())?;
     let events = events.iter().map(encode_event::<A>).collect::<Result<_, _>>()?;
     let mut writes = vec![Write::new(container, id, op).expect(expect).events(events)];
@@ -147,7 +169,7 @@ fn write<A: Aggregate>(
         writes.push(item.map_err(|error| HandlerError::new(ErrorClass::Permanent, error))?);
     }
     let verdict = rejected.map_or(Verdict::Accepted, |reason| Verdict::Rejected { reason });
-    let mark = CommandMark { id: command.id, fingerprint: command.fingerprint(), verdict };
+    let mark = CommandMark::new(command.id, command.fingerprint(), verdict);
     Ok(Batch::new(partition_key, writes).command(mark))
 }
 
@@ -161,7 +183,7 @@ fn op_of<A: Aggregate>(state: &mut A, item: Option<&Item>, unchanged: bool) -> R
     if unchanged || !due {
         return Ok(Op::Keep);
     }
-    guard(|| state.derive())?;
+    state.derive();
     Ok(Op::Put(Body { schema: A::SCHEMA, json: Json::encode(state)? }))
 }
 
@@ -171,7 +193,7 @@ fn op_of<A: Aggregate>(state: &mut A, item: Option<&Item>, unchanged: bool) -> R
 /// [`TagError`] when the event cannot be written as JSON.
 pub fn encode_event<A: Aggregate>(event: &A::Event) -> Result<Event, TagError> {
     let (name, data) = tagged::encode(event)?;
-    Ok(Event { name: name.into(), schema: A::SCHEMA, data })
+    Ok(Event::new(name, A::SCHEMA, data))
 }
 
 #[cfg(test)]

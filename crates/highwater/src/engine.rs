@@ -41,6 +41,9 @@ struct Inner {
     stop: watch::Sender<bool>,
     failed: watch::Sender<Option<String>>,
     tasks: Mutex<JoinSet<()>>,
+    /// Signs of life go on until the last batch has ended: others must not take over what still runs.
+    heartbeats: Mutex<JoinSet<()>>,
+    last_beat: watch::Sender<bool>,
 }
 
 impl Inner {
@@ -113,6 +116,8 @@ impl Engine {
             stop,
             failed: watch::Sender::new(None),
             tasks: Mutex::default(),
+            heartbeats: Mutex::default(),
+            last_beat: watch::Sender::new(false),
         };
         let engine = Self(Arc::new(inner));
         if engine.0.driven.is_none() {
@@ -131,8 +136,8 @@ impl Engine {
             let first = inner.instance.beat().await;
             first.map_err(|error| StartError::Open { reason: error.to_string() })?;
             for instance in inner.instances() {
-                let (stop, renew) = (inner.stop.subscribe(), times.renew);
-                tasks.spawn(async move { instance.run(renew, stop).await });
+                let (stop, renew) = (inner.last_beat.subscribe(), times.renew);
+                inner.heartbeats.lock().await.spawn(async move { instance.run(renew, stop).await });
             }
             for follower in &inner.followers {
                 tasks.spawn(supervised("processor", follower.clone().run(), inner));
@@ -271,6 +276,9 @@ impl Engine {
         self.0.stop.send_replace(true);
         let mut tasks = self.0.tasks.lock().await;
         while tasks.join_next().await.is_some() {}
+        self.0.last_beat.send_replace(true);
+        let mut heartbeats = self.0.heartbeats.lock().await;
+        while heartbeats.join_next().await.is_some() {}
         if !self.0.role.follows() {
             return;
         }

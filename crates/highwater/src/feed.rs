@@ -103,6 +103,14 @@ pub enum PullError {
         /// What this feed reads.
         expected: String,
     },
+    /// The cursor was given in another epoch of the store: its places may mean other changes now.
+    #[error("the cursor is of epoch {found}, the store is in epoch {epoch}: begin again")]
+    Diverged {
+        /// The epoch of the cursor.
+        found: Epoch,
+        /// The epoch of the store.
+        epoch: Epoch,
+    },
     /// The feed failed.
     #[error(transparent)]
     Feed(#[from] FeedError),
@@ -146,7 +154,8 @@ impl<'a> Feed<'a> {
     /// Goes on after a page.
     ///
     /// # Errors
-    /// [`PullError::OtherFeed`] when the cursor is of another store or other containers.
+    /// [`PullError::OtherFeed`] when the cursor is of another store or other containers, [`PullError::Diverged`] when
+    /// it is of another epoch.
     pub fn resume(mut self, cursor: Cursor) -> Result<Self, PullError> {
         let info = self.engine.backend().store.info();
         let names = self.names();
@@ -154,6 +163,9 @@ impl<'a> Feed<'a> {
             let found = format!("store {}, containers {:?}", cursor.store, cursor.containers);
             let expected = format!("store {}, containers {names:?}", info.id);
             return Err(PullError::OtherFeed { found, expected });
+        }
+        if cursor.epoch != info.epoch {
+            return Err(PullError::Diverged { found: cursor.epoch, epoch: info.epoch });
         }
         self.cursor = Some(cursor);
         Ok(self)
@@ -193,7 +205,7 @@ impl<'a> Feed<'a> {
         let store = &self.engine.backend().store;
         let (mut changes, mut at_end) = (Vec::new(), true);
         let partitions = store.info().partitions;
-        let first = cursor.next.0;
+        let first = cursor.next.0 % partitions.max(1);
         for step in 0..partitions {
             let partition = Partition(first.wrapping_add(step) % partitions.max(1));
             let room = max.saturating_sub(changes.len());

@@ -15,7 +15,7 @@ use highwater_core::{
     CellError, CellWrite, Cells, ChangeRequest, Claim, ETag, Expect, Json, Name, Partition, Position, Token,
     failpoint,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -23,10 +23,10 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 /// The pauses after a failed batch: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+pub(crate) const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
 /// How long handlers may go on when the engine stops.
-const STOP_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 /// Who gets the batches.
 pub(crate) enum Sink {
@@ -57,7 +57,19 @@ pub(crate) struct Follower {
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) slots: BTreeMap<Partition, Slot>,
-    tasks: JoinSet<(Partition, Result<Done, HandlerError>)>,
+    /// Partitions that could not be taken: how often in a row, and when to try again.
+    pub(crate) refused: BTreeMap<Partition, (u32, Duration)>,
+    /// Partitions with a batch at work. One that was lost and taken again waits for the old batch to end.
+    running: BTreeSet<Partition>,
+    tasks: JoinSet<Ended>,
+}
+
+/// A batch that came to its end.
+struct Ended {
+    partition: Partition,
+    /// The owner epoch under which it was begun.
+    owner_epoch: u64,
+    result: Result<Done, HandlerError>,
 }
 
 /// One held partition.
@@ -68,9 +80,10 @@ pub(crate) struct Slot {
     /// Everything up to here was handled; may be ahead of the lease's checkpoint while nothing happens.
     pub(crate) position: Option<Position>,
     pub(crate) claim: Option<Claim>,
-    pub(crate) running: bool,
     pub(crate) retry_at: Duration,
     pub(crate) saved_at: Duration,
+    /// Tells a running handler that the partition is no longer this process's.
+    pub(crate) revoked: watch::Sender<bool>,
 }
 
 /// What became of one batch.
@@ -99,7 +112,9 @@ impl Follower {
     /// Somebody else has the partition: a normal event.
     pub(crate) fn lose(&self, held: &mut Held, partition: Partition) {
         tracing::info!(processor = %self.name, %partition, "lease lost");
-        held.slots.remove(&partition);
+        if let Some(slot) = held.slots.remove(&partition) {
+            slot.revoked.send_replace(true);
+        }
         self.set_status(partition, |status| {
             (status.position, status.last_progress, status.failure) = (None, None, None);
         });
@@ -127,11 +142,15 @@ impl Follower {
             let now = clock.monotonic();
             if now >= next_tick {
                 next_tick = now + self.times.acquire;
-                if let Err(error) = self.tend(&mut held).await {
-                    if error.class() == ErrorClass::Fatal {
-                        break Err(error);
+                let refused = match self.tend(&mut held).await {
+                    Ok(refused) => refused.into_iter().map(|(_, error)| error).find(is_fatal),
+                    Err(error) => {
+                        tracing::warn!(processor = %self.name, %error, "cannot tend the leases, trying again");
+                        Some(error).filter(is_fatal)
                     }
-                    tracing::warn!(processor = %self.name, %error, "cannot tend the leases, trying again");
+                };
+                if let Some(error) = refused {
+                    break Err(error);
                 }
             }
             match store.head().await {
@@ -144,7 +163,7 @@ impl Follower {
                     tracing::warn!(processor = %self.name, %error, "cannot read the end of the log, trying again");
                 }
             }
-            let retry = held.slots.values().filter(|slot| !slot.running && slot.retry_at > now);
+            let retry = held.slots.values().filter(|slot| slot.retry_at > now);
             let next = retry.map(|slot| slot.retry_at).chain([next_tick, now + self.poll_interval]).min();
             let pause = next.unwrap_or(next_tick).saturating_sub(now);
             let done = tokio::select! {
@@ -154,8 +173,8 @@ impl Follower {
                 () = wake.hint() => None,
                 () = clock.sleep(pause) => None,
             };
-            if let Some(Ok((partition, done))) = done
-                && let Step::ProcessorFailed { error, .. } = self.finish(&mut held, partition, done)
+            if let Some(Ok(ended)) = done
+                && let Step::ProcessorFailed { error, .. } = self.finish(&mut held, ended)
                 && error.class() == ErrorClass::Fatal
             {
                 break Err(error);
@@ -170,7 +189,7 @@ impl Follower {
                     break;
                 }
                 done = held.tasks.join_next() => match done {
-                    Some(Ok((partition, done))) => drop(self.finish(&mut held, partition, done)),
+                    Some(Ok(ended)) => drop(self.finish(&mut held, ended)),
                     Some(Err(_)) => {}
                     None => break,
                 },
@@ -183,13 +202,16 @@ impl Follower {
     /// Deals with one batch of every partition that is behind; for engines that a test drives.
     pub(crate) async fn step(self: &Arc<Self>) -> Result<Vec<Step>, HandlerError> {
         let mut held = self.held.lock().await;
-        self.tend(&mut held).await?;
+        let processor = || self.name.to_string();
+        let refused = self.tend(&mut held).await?.into_iter();
+        let mut steps: Vec<_> = refused
+            .map(|(partition, error)| Step::ProcessorFailed { processor: processor(), partition, error })
+            .collect();
         let head = self.core.backend.store.head().await?;
         self.launch(&mut held, &head);
-        let mut steps = Vec::new();
         while let Some(done) = held.tasks.join_next().await {
-            if let Ok((partition, done)) = done {
-                steps.push(self.finish(&mut held, partition, done));
+            if let Ok(ended) = done {
+                steps.push(self.finish(&mut held, ended));
             }
         }
         Ok(steps)
@@ -201,22 +223,24 @@ impl Follower {
         let now = self.core.clock.monotonic();
         for (partition, slot) in &mut held.slots {
             let end = head.positions.get(partition).copied();
-            if slot.running || slot.retry_at > now || end <= slot.position {
+            // A place beyond the end is looked at too: reading there says that the store is not what it was.
+            if slot.retry_at > now || end == slot.position || !held.running.insert(*partition) {
                 continue;
             }
-            slot.running = true;
             let (follower, slot, partition) = (self.clone(), slot.clone(), *partition);
             held.tasks.spawn(async move {
+                let owner_epoch = slot.lease.owner_epoch;
                 let span = tracing::info_span!("batch", processor = %follower.name, %partition);
                 let batch = follower.batch(partition, slot, Position::number(end)).instrument(span);
-                (partition, guard_async(batch).await.and_then(|done| done))
+                let result = guard_async(batch).await.and_then(|done| done);
+                Ended { partition, owner_epoch, result }
             });
         }
     }
 
     /// Reads one page and deals with it.
     async fn batch(&self, partition: Partition, mut slot: Slot, end: u64) -> Result<Done, HandlerError> {
-        let store = &self.core.backend.store;
+        let (store, before) = (&self.core.backend.store, slot.position);
         let request =
             ChangeRequest::new(partition, slot.position, self.max_items).containers(self.containers.clone());
         let page = store.changes(&request).await?;
@@ -225,11 +249,13 @@ impl Follower {
         let (mut lost, mut error) = (false, None);
         match &self.sink {
             Sink::View(view) => {
-                let Some(claim) = slot.claim else {
+                let Some(mut claim) = slot.claim else {
                     return Err(HandlerError::transient("the view has no claim"));
                 };
-                match view.apply(&self.core, partition, claim, &page).await {
-                    Ok(claim) => (slot.claim, slot.position) = (Some(claim), claim.position),
+                let applied = view.apply(&self.core, partition, &mut claim, &page).await;
+                (slot.claim, slot.position) = (Some(claim), claim.position);
+                match applied {
+                    Ok(()) => {}
                     Err(NotApplied::Fenced) => lost = true,
                     Err(NotApplied::Failed(failed)) => error = Some(failed),
                 }
@@ -252,7 +278,9 @@ impl Follower {
             }
         }
         if let Some(error) = &error {
-            slot.lease.attempt += 1;
+            // Whoever gets on, if slowly, need not wait longer and longer.
+            let moved = slot.position != before;
+            slot.lease.attempt = if moved { 1 } else { slot.lease.attempt + 1 };
             slot.lease.last_failure = Some(error.to_string());
         } else if !lost {
             slot.lease.attempt = 0;
@@ -282,6 +310,7 @@ impl Follower {
             token: scanned.map(|position| info.token(partition, position)).unwrap_or_default(),
             done: Arc::default(),
             stop: self.stop.clone(),
+            revoked: slot.revoked.subscribe(),
         }
     }
 
@@ -330,15 +359,19 @@ impl Follower {
         tracing::warn!(processor = %self.name, %partition, attempt, position, %error, "batch failed, trying again");
     }
 
-    fn finish(&self, held: &mut Held, partition: Partition, done: Result<Done, HandlerError>) -> Step {
+    fn finish(&self, held: &mut Held, ended: Ended) -> Step {
+        let Ended { partition, owner_epoch, result } = ended;
         let processor = self.name.to_string();
-        let Some(slot) = held.slots.get_mut(&partition) else {
+        held.running.remove(&partition);
+        let mine = |slot: &&mut Slot| slot.lease.owner_epoch == owner_epoch;
+        let Some(slot) = held.slots.get_mut(&partition).filter(mine) else {
+            // Begun under a lease that is gone: whoever has the partition does it again.
             return Step::Processed { processor, partition, changes: 0 };
         };
-        let (changes, error) = match done {
+        let (changes, error) = match result {
             Ok(Done { slot: after, changes, lost, error }) => {
                 let progress = after.position != slot.position;
-                *slot = Slot { running: false, ..after };
+                *slot = after;
                 if progress {
                     let (at, position) = (self.core.now(), Position::number(slot.position));
                     self.set_status(partition, |status| {
@@ -355,7 +388,6 @@ impl Follower {
                 (changes, error)
             }
             Err(error) => {
-                slot.running = false;
                 slot.lease.attempt += 1;
                 (0, Some(error))
             }
@@ -369,4 +401,8 @@ impl Follower {
         self.record_failure(partition, attempt, next, &error);
         Step::ProcessorFailed { processor, partition, error }
     }
+}
+
+fn is_fatal(error: &HandlerError) -> bool {
+    error.class() == ErrorClass::Fatal
 }

@@ -1,8 +1,9 @@
-use highwater_core::{CommitError, EngineError, FeedError, ReadError, ViewWriteError};
+use highwater_core::{CommitError, EngineError, InvalidJson, InvalidKey, InvalidName, ViewWriteError};
 use std::error::Error;
 use std::fmt;
 
 use crate::schema::DecodeError;
+use crate::tagged::TagError;
 
 /// What a failure means for the work that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,8 +53,12 @@ impl HandlerError {
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
-            message.push_str(": ");
-            message.push_str(&error.to_string());
+            let text = error.to_string();
+            // One that only passes its cause on has said it already.
+            if !message.ends_with(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
             cause = error.source();
         }
         Self { class, message }
@@ -82,44 +87,40 @@ impl fmt::Display for HandlerError {
     }
 }
 
-fn class_of(error: &EngineError) -> ErrorClass {
-    if error.kind().is_fatal() { ErrorClass::Fatal } else { ErrorClass::Transient }
-}
-
 /// Finds the class in the error or in what caused it, so that `?` keeps the meaning of our own errors.
 fn classify(error: &(dyn Error + 'static)) -> ErrorClass {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(engine) = error.downcast_ref::<EngineError>() {
-            return class_of(engine);
-        }
-        let wrapped = match (
-            error.downcast_ref::<CommitError>(),
-            error.downcast_ref::<ReadError>(),
-            error.downcast_ref::<FeedError>(),
-            error.downcast_ref::<ViewWriteError>(),
-            error.downcast_ref::<DecodeError>(),
-        ) {
-            (Some(CommitError::Engine(engine)), ..)
-            | (_, Some(ReadError::Engine(engine)), ..)
-            | (_, _, Some(FeedError::Engine(engine)), ..)
-            | (_, _, _, Some(ViewWriteError::Engine(engine)), _) => Some(class_of(engine)),
-            (Some(CommitError::Conflict { .. } | CommitError::NotFound { .. }), ..) => {
-                Some(ErrorClass::Transient)
-            }
-            (Some(_), ..) | (_, _, _, Some(ViewWriteError::TooLarge { .. }), _) => {
-                Some(ErrorClass::Permanent)
-            }
-            (.., Some(DecodeError::Newer { .. })) => Some(ErrorClass::Newer),
-            (.., Some(_)) => Some(ErrorClass::Permanent),
-            _ => None,
-        };
-        if let Some(class) = wrapped {
+        if let Some(class) = class_of_link(error) {
             return class;
         }
         next = error.source();
     }
     ErrorClass::Transient
+}
+
+fn class_of_link(error: &(dyn Error + 'static)) -> Option<ErrorClass> {
+    if let Some(error) = error.downcast_ref::<EngineError>() {
+        let fatal = error.kind().is_fatal();
+        return Some(if fatal { ErrorClass::Fatal } else { ErrorClass::Transient });
+    }
+    if let Some(error) = error.downcast_ref::<CommitError>() {
+        return match error {
+            CommitError::Engine(_) => None,
+            CommitError::Conflict { .. } | CommitError::NotFound { .. } => Some(ErrorClass::Transient),
+            _ => Some(ErrorClass::Permanent),
+        };
+    }
+    if let Some(error) = error.downcast_ref::<DecodeError>() {
+        let newer = matches!(error, DecodeError::Newer { .. });
+        return Some(if newer { ErrorClass::Newer } else { ErrorClass::Permanent });
+    }
+    let permanent = error.is::<TagError>()
+        || error.is::<InvalidJson>()
+        || error.is::<InvalidKey>()
+        || error.is::<InvalidName>()
+        || matches!(error.downcast_ref(), Some(ViewWriteError::TooLarge { .. }));
+    permanent.then_some(ErrorClass::Permanent)
 }
 
 impl<E: Error + 'static> From<E> for HandlerError {

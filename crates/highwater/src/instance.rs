@@ -61,7 +61,7 @@ impl Instance {
         last.is_some_and(|last| self.clock.monotonic().saturating_sub(last) < expire.mul_f64(0.8))
     }
 
-    /// Beats until told to stop, then removes the cell.
+    /// Beats until told to stop.
     pub(crate) async fn run(&self, every: Duration, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             tokio::select! {

@@ -60,7 +60,7 @@ pub use lease::LeaseTimes;
 pub use outcome::{Outcome, OutcomeError, OutcomeRequest};
 pub use processor::{BatchContext, Changes, Processor};
 pub use recorded::Recorded;
-pub use schema::{DecodeError, Old, Part, Upcaster};
+pub use schema::{DecodeError, Old, OldKind, Upcaster};
 pub use send::{Send, SendError, Sent};
 pub use settle::{Settled, Step};
 pub use status::{Failure, PartitionStatus, ProcessorStatus, Status, WorkerStatus};

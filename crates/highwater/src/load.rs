@@ -2,7 +2,6 @@
 
 use crate::aggregate::{Aggregate, Storage};
 use crate::core::Core;
-use crate::guard::guard;
 use crate::handler::HandlerError;
 use crate::recorded::recorded;
 use crate::schema::read_body;
@@ -36,7 +35,7 @@ pub(crate) async fn load<A: Aggregate>(
 fn replay<A: Aggregate>(mut state: A, changes: &[Change]) -> Result<A, HandlerError> {
     for change in changes {
         let events = recorded::<A>(change)?;
-        guard(|| events.iter().for_each(|recorded| state.apply(&recorded.event)))?;
+        events.iter().for_each(|recorded| state.apply(&recorded.event));
     }
     Ok(state)
 }

@@ -60,7 +60,7 @@ pub enum OutcomeError {
         id: CommandId,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 

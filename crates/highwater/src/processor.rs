@@ -157,6 +157,7 @@ pub struct BatchContext {
     pub token: Token,
     pub(crate) done: Arc<AtomicU64>,
     pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) revoked: watch::Receiver<bool>,
 }
 
 impl BatchContext {
@@ -166,15 +167,29 @@ impl BatchContext {
         self.done.fetch_max(change.commit_end().get(), Relaxed);
     }
 
-    /// Returns when the engine is asked to stop; a long-running handler should then come to an end.
+    /// Whether the partition is still this process's, as far as it knows. What a handler writes to a store of its own
+    /// should be conditional on [`owner_epoch`](Self::owner_epoch): that is certain.
+    pub fn still_owner(&self) -> bool {
+        !*self.revoked.borrow()
+    }
+
+    /// Returns when the engine is asked to stop or the partition was lost; a long-running handler should then come
+    /// to an end.
     pub async fn cancelled(&self) {
-        let mut stop = self.stop.clone();
-        if stop.wait_for(|stop| *stop).await.is_err() {
-            std::future::pending::<()>().await;
+        tokio::select! {
+            () = raised(self.stop.clone()) => {}
+            () = raised(self.revoked.clone()) => {}
         }
     }
 
     pub(crate) fn done(&self) -> Option<Position> {
         Position::new(self.done.load(Relaxed))
+    }
+}
+
+/// Returns once a flag is up; never, if nobody can raise it any more.
+async fn raised(mut flag: watch::Receiver<bool>) {
+    if flag.wait_for(|up| *up).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }

@@ -1,5 +1,5 @@
 use crate::aggregate::Aggregate;
-use crate::schema::{DecodeError, Part, read_tagged};
+use crate::schema::{DecodeError, OldKind, read_tagged};
 use highwater_core::{Change, EventId, ItemKey, Partition, Position, Timestamp};
 
 /// An event as it stands in the log.
@@ -34,7 +34,7 @@ impl<E> Recorded<E> {
 pub(crate) fn recorded<A: Aggregate>(change: &Change) -> Result<Vec<Recorded<A::Event>>, DecodeError> {
     let read = |(index, event): (usize, &highwater_core::Event)| {
         let upcast = A::upcast;
-        let fact = read_tagged(Part::Event, &event.name, event.schema, &event.data, A::SCHEMA, upcast)?;
+        let fact = read_tagged(OldKind::Event, &event.name, event.schema, &event.data, A::SCHEMA, upcast)?;
         Ok(Recorded::new(change.event_id(index), fact, change.at, change.partition, change.position))
     };
     change.events.iter().enumerate().map(read).collect()

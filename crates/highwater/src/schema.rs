@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Which kind of thing is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum OldKind {
     /// A command, from a queue.
     Command,
     /// An event, from the log.
@@ -20,7 +20,7 @@ pub enum Part {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Old {
     /// What it is.
-    pub part: Part,
+    pub kind: OldKind,
     /// The name of the command or event; empty for a body. May be changed.
     pub name: String,
     /// The schema version that `data` has.
@@ -63,7 +63,7 @@ pub enum DecodeError {
 }
 
 fn raise(
-    part: Part,
+    kind: OldKind,
     name: &str,
     schema: u32,
     data: &Json,
@@ -72,7 +72,7 @@ fn raise(
 ) -> Result<Old, DecodeError> {
     let fault = |fault: String| DecodeError::Body(fault);
     let data = data.decode().map_err(|error| fault(error.to_string()))?;
-    let mut old = Old { part, name: name.to_owned(), schema, data };
+    let mut old = Old { kind, name: name.to_owned(), schema, data };
     while old.schema < known {
         upcast(&mut old).map_err(|why| DecodeError::NoUpcaster {
             what: if old.name.is_empty() { "the body".into() } else { old.name.clone() },
@@ -86,7 +86,7 @@ fn raise(
 
 /// Reads a command or an event of any schema version up to `known`.
 pub(crate) fn read_tagged<T: Tagged>(
-    part: Part,
+    kind: OldKind,
     name: &str,
     schema: u32,
     data: &Json,
@@ -99,7 +99,7 @@ pub(crate) fn read_tagged<T: Tagged>(
     if schema == known {
         return Ok(tagged::decode(name, data)?);
     }
-    let old = raise(part, name, schema, data, known, upcast)?;
+    let old = raise(kind, name, schema, data, known, upcast)?;
     let data = Json::encode(&old.data).map_err(|error| DecodeError::Body(error.to_string()))?;
     Ok(tagged::decode(&old.name, &data)?)
 }
@@ -116,6 +116,6 @@ pub(crate) fn read_body<T: DeserializeOwned>(
     if body.schema == known {
         return body.json.decode().map_err(|error| DecodeError::Body(error.to_string()));
     }
-    let old = raise(Part::Body, "", body.schema, &body.json, known, upcast)?;
+    let old = raise(OldKind::Body, "", body.schema, &body.json, known, upcast)?;
     serde_json::from_value(old.data).map_err(|error| DecodeError::Body(error.to_string()))
 }

@@ -4,8 +4,8 @@ use crate::decide::RawCommand;
 use crate::engine::Engine;
 use crate::tagged::{self, TagError};
 use highwater_core::{
-    CellKey, CellWrite, CloudEvent, CommandId, EngineError, Expect, InvalidJson, InvalidKey, ItemId, ItemKey,
-    Json, Name, NewMessage, PartitionKey, PutError,
+    CellKey, CloudEvent, CommandId, EngineError, InvalidJson, InvalidKey, ItemId, ItemKey, Json, Name,
+    NewMessage, PartitionKey, PutError,
 };
 use serde::{Deserialize, Serialize};
 use std::pin::Pin;
@@ -69,7 +69,7 @@ pub enum SendError {
     #[error(transparent)]
     Queue(PutError),
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -129,14 +129,14 @@ impl<'a, A: Aggregate> Send<'a, A> {
         let command = raw::<A>(self.engine, &self.to, &self.command, id)?;
         let pending = Pending::of(&command, &core.queue);
         let body = to_message(&command)?;
-        let limit = core.backend.store.limits().message_bytes;
+        let limit = core.backend.queue.limits().message_bytes;
         if body.as_bytes().len() > limit {
             return Err(SendError::TooLarge { size: body.as_bytes().len(), limit });
         }
         let message = NewMessage::new(body.bytes()).id(id.into()).delay(self.delay);
         let value = Json::encode(&pending).map_err(unwritable)?;
-        let cell = CellWrite::new(Pending::cell(id)?, Expect::Absent, value);
-        let repeated = match core.backend.queue.put(&core.queue, message.clone().cell(cell)).await {
+        let first_time = message.clone().cell(Pending::cell(id)?, value);
+        let repeated = match core.backend.queue.put(&core.queue, first_time).await {
             Ok(_) => false,
             Err(PutError::CellConflict { found }) => {
                 let first: Pending = found.value.decode().map_err(unwritable)?;

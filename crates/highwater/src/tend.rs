@@ -1,6 +1,7 @@
 //! Which partitions of a processor this process holds: taking over what is free, letting go of what was lost.
 
-use crate::follower::{Follower, Held, Sink, Slot};
+use crate::core::back_off;
+use crate::follower::{Follower, Held, PAUSE, Sink, Slot};
 use crate::handler::HandlerError;
 use crate::lease::{Lease, key};
 use crate::view_sink::NotApplied;
@@ -8,15 +9,22 @@ use highwater_core::{CellError, CellWrite, ETag, Expect, Json, Partition, Positi
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 impl Follower {
-    /// Makes leases that are missing, lets go of those that were lost, takes those that nobody alive holds.
-    pub(crate) async fn tend(self: &Arc<Self>, held: &mut Held) -> Result<(), HandlerError> {
+    /// Makes leases that are missing, lets go of those that were lost, takes those that nobody alive holds. Returns
+    /// what could not be taken, and why.
+    pub(crate) async fn tend(
+        self: &Arc<Self>,
+        held: &mut Held,
+    ) -> Result<Vec<(Partition, HandlerError)>, HandlerError> {
         if !self.instance.is_alive(self.times.expire).await {
             // Others may count this process as dead; it must not take anything before they see it alive.
             if let Err(error) = self.instance.beat().await {
-                held.slots.clear();
+                for partition in held.slots.keys().copied().collect::<Vec<_>>() {
+                    self.lose(held, partition);
+                }
                 return Err(error.into());
             }
         }
@@ -38,16 +46,21 @@ impl Follower {
                 takings.spawn(async move { (partition, follower.take(partition, lease).await) });
             }
         }
-        let mut result = Ok(());
+        let mut refused = Vec::new();
         while let Some(taking) = takings.join_next().await {
             match taking {
-                Ok((partition, Ok(Some(slot)))) => drop(held.slots.insert(partition, slot)),
-                Ok((_, Ok(None))) => {}
-                Ok((_, Err(error))) => result = Err(error),
-                Err(error) => result = Err(HandlerError::transient(error)),
+                Ok((partition, Ok(slot))) => {
+                    held.refused.remove(&partition);
+                    held.slots.extend(slot.map(|slot| (partition, slot)));
+                }
+                Ok((partition, Err(error))) => {
+                    self.refuse(held, partition, &error);
+                    refused.push((partition, error));
+                }
+                Err(error) => return Err(HandlerError::transient(error)),
             }
         }
-        result
+        Ok(refused)
     }
 
     /// Whether this process should try to take a partition that it does not hold.
@@ -68,6 +81,10 @@ impl Follower {
         if let Some((lease, _)) = lease {
             self.show_owner(partition, lease);
         }
+        let now = self.core.clock.monotonic();
+        if held.refused.get(&partition).is_some_and(|(_, again)| *again > now) {
+            return Ok(false);
+        }
         let free = match owner {
             Some(owner) if !mine => {
                 self.observer.is_dead(&*self.cells, &*self.core.clock, owner, self.times.expire).await?
@@ -75,6 +92,14 @@ impl Follower {
             _ => true,
         };
         Ok(free && !*self.stop.borrow())
+    }
+
+    /// Shows why a partition could not be taken, and lets some time pass before the next try.
+    fn refuse(&self, held: &mut Held, partition: Partition, error: &HandlerError) {
+        let (attempt, again) = held.refused.entry(partition).or_default();
+        *attempt += 1;
+        *again = self.core.clock.monotonic() + back_off(*attempt, PAUSE.0, PAUSE.1);
+        self.record_failure(partition, *attempt, None, error);
     }
 
     fn show_owner(&self, partition: Partition, lease: &Lease) {
@@ -92,6 +117,14 @@ impl Follower {
         lease: Option<(Lease, ETag)>,
     ) -> Result<Option<Slot>, HandlerError> {
         let (mut lease, expect) = match lease {
+            Some((lease, _)) if lease.store_epoch != self.core.backend.store.info().epoch => {
+                let text = format!(
+                    "the lease is of epoch {} of the store, which is in epoch {}: its places may mean other changes now",
+                    lease.store_epoch,
+                    self.core.backend.store.info().epoch
+                );
+                return Err(HandlerError::permanent(text));
+            }
             Some((lease, etag)) => (lease, Expect::ETag(etag)),
             None => {
                 let store = &self.core.backend.store;
@@ -113,18 +146,17 @@ impl Follower {
             Sink::View(view) => match view.claim(&self.core, partition).await {
                 Ok(claim) => Some(claim),
                 Err(NotApplied::Fenced) => return Ok(None),
-                Err(NotApplied::Failed(error)) => {
-                    self.record_failure(partition, 1, None, &error);
-                    return Err(error);
-                }
+                Err(NotApplied::Failed(error)) => return Err(error),
             },
         };
         let position = claim.map_or(lease.position(), |claim| claim.position);
         tracing::debug!(processor = %self.name, %partition, epoch = lease.owner_epoch, "lease acquired");
         self.show_owner(partition, &lease);
-        self.set_status(partition, |status| status.position = Some(Position::number(position)));
-        let (zero, running) = (Duration::ZERO, false);
-        Ok(Some(Slot { lease, etag, position, claim, running, retry_at: zero, saved_at: zero }))
+        self.set_status(partition, |status| {
+            (status.position, status.failure) = (Some(Position::number(position)), None);
+        });
+        let (zero, revoked) = (Duration::ZERO, watch::Sender::new(false));
+        Ok(Some(Slot { lease, etag, position, claim, retry_at: zero, saved_at: zero, revoked }))
     }
 
     /// Gives every partition back, so that others need not wait.

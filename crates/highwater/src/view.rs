@@ -57,7 +57,7 @@ pub trait View: Send + Sync + Sized + 'static {
     /// # Errors
     /// A sentence saying why it cannot be done.
     fn upcast(old: &mut Old) -> Result<(), String> {
-        Err(format!("{}::upcast is not implemented for {:?}", std::any::type_name::<Self>(), old.part))
+        Err(format!("{}::upcast is not implemented for {:?}", std::any::type_name::<Self>(), old.kind))
     }
 }
 
@@ -87,11 +87,11 @@ pub enum Folded<D> {
     Delete,
 }
 
-type Reader<V> = fn(&V, &Change) -> Result<Vec<Step<V>>, DecodeError>;
+type Reader<V> = fn(&V, &Change) -> Result<Vec<Folding<V>>, DecodeError>;
 type FoldStep<V> = Box<dyn Fn(&V, <V as View>::Document) -> Folded<<V as View>::Document> + Send + Sync>;
 
 /// One event, ready to be folded into the documents that it concerns.
-pub(crate) struct Step<V: View> {
+pub(crate) struct Folding<V: View> {
     pub(crate) keys: Vec<String>,
     pub(crate) fold: FoldStep<V>,
 }
@@ -113,9 +113,12 @@ impl<V: View> Sources<V> {
     {
         let reader: Reader<V> = |view, change| {
             let events = recorded::<A>(change)?;
-            let step = |event: Recorded<A::Event>| Step {
-                keys: view.keys(&event),
-                fold: Box::new(move |view: &V, document| view.fold(document, &event)),
+            let step = |event: Recorded<A::Event>| {
+                // A document named twice is still one document.
+                let mut keys = view.keys(&event);
+                keys.sort_unstable();
+                keys.dedup();
+                Folding { keys, fold: Box::new(move |view: &V, document| view.fold(document, &event)) }
             };
             Ok(events.into_iter().map(step).collect())
         };

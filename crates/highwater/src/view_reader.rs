@@ -30,7 +30,7 @@ pub enum Freshness {
         /// How many positions were missing, over all partitions.
         behind: u64,
     },
-    /// The token was given in another epoch of the store: it cannot be compared.
+    /// The token was given in another epoch of the store, or no store of this kind gave it: it cannot be compared.
     Diverged,
 }
 
@@ -77,7 +77,7 @@ pub enum ViewReadError {
         source: DecodeError,
     },
     /// The engine failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Engine(#[from] EngineError),
 }
 
@@ -193,17 +193,22 @@ fn gap(token: &Token, info: &StoreInfo, reached: Option<&ViewReached>) -> Gap {
     if wanted.epoch != info.epoch || reached.is_some_and(|reached| reached.epoch != wanted.epoch) {
         return Gap::Diverged;
     }
+    if wanted.positions.keys().any(|partition| partition.0 >= info.partitions) {
+        return Gap::Diverged;
+    }
     let missing = wanted.positions.iter().map(|(partition, position)| {
         let has = reached.and_then(|reached| reached.positions.get(partition).copied());
         position.get().saturating_sub(Position::number(has))
     });
-    Gap::Behind(missing.sum())
+    Gap::Behind(missing.fold(0, u64::saturating_add))
 }
 
 fn token_of(info: &StoreInfo, reached: Option<&ViewReached>) -> Token {
     let mut token = Token::default();
-    for (partition, position) in reached.into_iter().flat_map(|reached| &reached.positions) {
-        token.raise(info.id, info.epoch, *partition, *position);
+    if let Some(reached) = reached {
+        for (partition, position) in &reached.positions {
+            token.raise(info.id, reached.epoch, *partition, *position);
+        }
     }
     token
 }

@@ -4,12 +4,12 @@ use crate::core::{Core, back_off};
 use crate::guard::guard;
 use crate::handler::HandlerError;
 use crate::schema::read_body;
-use crate::view::{Folded, Sources, Step, View};
+use crate::view::{Folded, Folding, Sources, View};
 use highwater_core::{
     Body, Change, ChangePage, Claim, Document, DocumentKey, DocumentWrite, Json, Marks, Name, Partition,
     Position, ViewBatch, ViewName, ViewSlot, ViewWriteError, async_trait, failpoint,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -39,13 +39,15 @@ pub(crate) trait ViewSink: Send + Sync {
     fn containers(&self) -> Vec<&'static str>;
     fn view(&self) -> &ViewName;
     async fn claim(&self, core: &Core, partition: Partition) -> Result<Claim, NotApplied>;
+    /// Writes what a page changes, in as many batches as it takes; the claim moves on with each of them, also when
+    /// a later one fails.
     async fn apply(
         &self,
         core: &Core,
         partition: Partition,
-        claim: Claim,
+        claim: &mut Claim,
         page: &ChangePage,
-    ) -> Result<Claim, NotApplied>;
+    ) -> Result<(), NotApplied>;
 }
 
 pub(crate) struct DocumentSink<V: View> {
@@ -55,8 +57,8 @@ pub(crate) struct DocumentSink<V: View> {
     locks: Vec<Mutex<()>>,
 }
 
-/// The changes of a page that concern a view, each with its events.
-type Steps<'c, V> = Vec<(&'c Change, Vec<Step<V>>)>;
+/// A change that concerns a view, with its events.
+type Relevant<'c, V> = (&'c Change, Vec<Folding<V>>);
 
 /// A document while a batch is folded into it.
 struct Working<D> {
@@ -77,7 +79,7 @@ impl<V: View> DocumentSink<V> {
         ViewSlot { view: self.name.clone(), store: core.backend.store.info().id, partition }
     }
 
-    fn steps<'c>(&self, page: &'c ChangePage) -> Result<Steps<'c, V>, HandlerError> {
+    fn steps<'c>(&self, page: &'c ChangePage) -> Result<Vec<Relevant<'c, V>>, HandlerError> {
         let mut steps = Vec::with_capacity(page.changes.len());
         for change in &page.changes {
             for (container, read) in &self.sources.readers {
@@ -100,7 +102,7 @@ impl<V: View> DocumentSink<V> {
     /// Folds every event into every document that has not had it yet.
     fn fold(
         &self,
-        steps: &Steps<'_, V>,
+        steps: &[Relevant<'_, V>],
         documents: &mut BTreeMap<DocumentKey, Working<V::Document>>,
     ) -> Result<(), HandlerError> {
         for (change, steps) in steps {
@@ -137,7 +139,7 @@ impl<V: View> DocumentSink<V> {
         slot: ViewSlot,
         claim: Claim,
         position: Position,
-        steps: &Steps<'_, V>,
+        steps: &[Relevant<'_, V>],
         keys: &[DocumentKey],
     ) -> Result<Result<(), ViewWriteError>, HandlerError> {
         let found = core.backend.views.documents(&self.name, keys).await?;
@@ -151,13 +153,11 @@ impl<V: View> DocumentSink<V> {
             if changed {
                 let body = body.map(|body| Json::encode(&body)).transpose()?;
                 let body = body.map(|json| Body { schema: V::SCHEMA, json });
-                writes.push(DocumentWrite { key, expected, body, marks });
+                writes.push(DocumentWrite::new(key, expected, body, marks));
             }
         }
         failpoint::hit("view.folded");
-        let store_epoch = core.backend.store.info().epoch;
-        let batch = ViewBatch { slot, claim, store_epoch, position, documents: writes };
-        let result = core.backend.views.write(batch).await;
+        let result = core.backend.views.write(ViewBatch::new(slot, claim, position, writes)).await;
         failpoint::hit("view.written");
         Ok(result)
     }
@@ -190,15 +190,32 @@ impl<V: View> ViewSink for DocumentSink<V> {
         &self,
         core: &Core,
         partition: Partition,
-        claim: Claim,
+        claim: &mut Claim,
         page: &ChangePage,
-    ) -> Result<Claim, NotApplied> {
-        let Some(position) = page.scanned else { return Ok(claim) };
+    ) -> Result<(), NotApplied> {
+        let Some(scanned) = page.scanned else { return Ok(()) };
         let steps = self.steps(page)?;
-        let mut keys: Vec<DocumentKey> =
-            steps.iter().flat_map(|(_, steps)| steps).flat_map(|step| step.keys.clone()).collect();
-        keys.sort_unstable();
-        keys.dedup();
+        let most = core.backend.views.limits().documents_per_batch;
+        for (position, stretch) in stretches(&steps, scanned, most) {
+            let position = claim.position.map_or(position, |reached| reached.max(position));
+            self.apply_stretch(core, partition, *claim, position, stretch).await?;
+            *claim = claim.at(position);
+        }
+        Ok(())
+    }
+}
+
+impl<V: View> DocumentSink<V> {
+    /// Folds some commits and writes their documents with the position of the last of them.
+    async fn apply_stretch(
+        &self,
+        core: &Core,
+        partition: Partition,
+        claim: Claim,
+        position: Position,
+        steps: &[Relevant<'_, V>],
+    ) -> Result<(), NotApplied> {
+        let keys: Vec<DocumentKey> = keys(steps).cloned().collect::<BTreeSet<_>>().into_iter().collect();
         // Taken in rising order, so that two partitions never wait for each other.
         let mut slots: Vec<usize> = keys.iter().map(|key| lock_of(key)).collect();
         slots.sort_unstable();
@@ -210,8 +227,8 @@ impl<V: View> ViewSink for DocumentSink<V> {
         let mut attempt = 0;
         loop {
             let slot = self.slot(core, partition);
-            match self.write(core, slot, claim, position, &steps, &keys).await? {
-                Ok(()) => return Ok(Claim { position: Some(position), ..claim }),
+            match self.write(core, slot, claim, position, steps, &keys).await? {
+                Ok(()) => return Ok(()),
                 Err(ViewWriteError::Fenced { .. }) => return Err(NotApplied::Fenced),
                 Err(ViewWriteError::Conflict { key }) if attempt < CONFLICT_RETRIES => {
                     attempt += 1;
@@ -222,6 +239,38 @@ impl<V: View> ViewSink for DocumentSink<V> {
             }
         }
     }
+}
+
+/// The documents that some changes fold into.
+fn keys<'s, V: View>(steps: &'s [Relevant<'_, V>]) -> impl Iterator<Item = &'s DocumentKey> {
+    steps.iter().flat_map(|(_, foldings)| foldings).flat_map(|folding| &folding.keys)
+}
+
+/// Cuts the changes of a page between two commits so that each stretch has at most `most` documents, and says up
+/// to which position each goes. A commit that has more by itself is a stretch alone, for the view store to refuse.
+fn stretches<'s, 'c, V: View>(
+    steps: &'s [Relevant<'c, V>],
+    scanned: Position,
+    most: usize,
+) -> Vec<(Position, &'s [Relevant<'c, V>])> {
+    let mut stretches = Vec::new();
+    let (mut begin, mut end, mut documents) = (0, 0, BTreeSet::new());
+    for commit in steps.chunk_by(|(one, _), (other, _)| one.commit_end() == other.commit_end()) {
+        let more: BTreeSet<_> = keys(commit).filter(|key| !documents.contains(*key)).collect();
+        let before = steps.get(begin..end).unwrap_or_default();
+        if documents.len() + more.len() > most
+            && let Some((last, _)) = before.last()
+        {
+            stretches.push((last.commit_end(), before));
+            begin = end;
+            documents = keys(commit).collect();
+        } else {
+            documents.extend(more);
+        }
+        end += commit.len();
+    }
+    stretches.push((scanned, steps.get(begin..).unwrap_or_default()));
+    stretches
 }
 
 fn lock_of(key: &str) -> usize {

@@ -6,7 +6,8 @@ use crate::handler::{ErrorClass, HandlerError};
 use crate::send::from_message;
 use crate::settle::Step;
 use highwater_core::{
-    Delivery, GetError, Message, Parking, Receipt, ReceiptError, Update, Verdict, failpoint,
+    Attempt, AttemptKind, Delivery, GetError, Message, Parking, Receipt, ReceiptError, Update, Verdict,
+    failpoint,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -67,14 +68,15 @@ impl WorkerOptions {
 /// How long a command of a newer program waits for that program.
 const NEWER_PAUSE: Duration = Duration::from_secs(60);
 
-/// How the history of a message tells that it waited for that program.
-const NEWER_NOTE: &str = "waits for a newer program";
-
-/// How many deliveries count against the limit: those since the message last waited for a newer program.
+/// How many deliveries count against the limit: those since the message last waited for a newer program, or came
+/// back from the poison queue, which starts its count anew.
 fn spent(message: &Message) -> u32 {
-    let waited = message.history.iter().filter(|attempt| attempt.note.starts_with(NEWER_NOTE));
-    message.dequeue_count
-        - waited.map(|attempt| attempt.dequeue_count).max().unwrap_or(0).min(message.dequeue_count)
+    let anew = |attempt: &&Attempt| matches!(attempt.kind, AttemptKind::Waited | AttemptKind::Replayed);
+    let before = match message.history.iter().rev().find(anew) {
+        Some(attempt) if attempt.kind == AttemptKind::Waited => attempt.dequeue_count,
+        _ => 0,
+    };
+    message.dequeue_count.saturating_sub(before)
 }
 
 /// The pause between two looks at an empty queue grows from the first to the second.
@@ -94,7 +96,7 @@ impl Worker {
     }
 
     async fn take(&self, free: usize) -> Result<Vec<Delivery>, GetError> {
-        let most = self.core.backend.store.limits().messages_per_get;
+        let most = self.core.backend.queue.limits().messages_per_get;
         let visibility = self.core.worker.visibility;
         self.core.backend.queue.get(&self.core.queue, free.min(most), visibility).await
     }
@@ -139,8 +141,10 @@ impl Worker {
             };
             let mut fatal = None;
             while let Some(finished) = done {
-                if let Ok(Step::Fatal { error }) = finished {
-                    fatal = Some(error);
+                match finished {
+                    Ok(Step::Fatal { error }) => fatal = Some(error),
+                    Ok(_) => {}
+                    Err(error) => tracing::error!(%error, "a command's task ended early, it comes again"),
                 }
                 done = tasks.try_join_next();
             }
@@ -162,12 +166,13 @@ impl Worker {
     }
 
     async fn handle(&self, delivery: Delivery) -> Step {
-        self.running.fetch_add(1, Relaxed);
         let started = self.core.clock.monotonic();
         let span = tracing::info_span!("command", message = %delivery.message.id);
-        let step = self.handle_counted(delivery).instrument(span).await;
+        let step = {
+            let _running = Running::new(&self.running);
+            self.handle_counted(delivery).instrument(span).await
+        };
         let seconds = self.core.clock.monotonic().saturating_sub(started).as_secs_f64();
-        self.running.fetch_sub(1, Relaxed);
         let (outcome, counter) = match &step {
             Step::Decided { verdict: Verdict::Accepted, .. } => ("accepted", &self.decided),
             Step::Decided { .. } => ("rejected", &self.decided),
@@ -181,7 +186,7 @@ impl Worker {
     }
 
     async fn handle_counted(&self, delivery: Delivery) -> Step {
-        let Delivery { message, mut receipt } = delivery;
+        let Delivery { message, mut receipt, .. } = delivery;
         let command = from_message(&message.body);
         match self.decide_while_renewing(&message, &command, &mut receipt).await {
             None => Step::Lost { message: message.id },
@@ -234,7 +239,8 @@ impl Worker {
         let command = command.as_ref().map_err(undecodable)?;
         let container = &command.key.container;
         let decider = self.core.deciders.get(container);
-        let unknown = || HandlerError::permanent(format!("no aggregate `{container}` is known here"));
+        // Another program that shares the queue, or the next release of this one, may know it: worth some tries.
+        let unknown = || HandlerError::transient(format!("no aggregate `{container}` is known here"));
         let decider = decider.ok_or_else(unknown)?;
         if command.schema > decider.schema() {
             let text = format!("schema {} of `{}` needs a newer program", command.schema, command.name);
@@ -267,9 +273,11 @@ impl Worker {
     ) -> Step {
         let options = &self.core.worker;
         let exhausted = spent(message) >= options.dequeue_limit;
-        let (pause, note) = match error.class() {
+        let (pause, kind, note) = match error.class() {
             ErrorClass::Fatal => return Step::Fatal { error },
-            ErrorClass::Newer => (NEWER_PAUSE, format!("{NEWER_NOTE}: {error}")),
+            ErrorClass::Newer => {
+                (NEWER_PAUSE, AttemptKind::Waited, format!("waits for a newer program: {error}"))
+            }
             ErrorClass::Permanent => {
                 return self.park(message, receipt, command, error.to_string(), error).await;
             }
@@ -279,11 +287,11 @@ impl Worker {
             }
             ErrorClass::Transient => {
                 let pause = back_off(spent(message), options.first_pause, options.longest_pause);
-                (pause, error.to_string())
+                (pause, AttemptKind::Failed, error.to_string())
             }
         };
         tracing::warn!(message = %message.id, count = message.dequeue_count, %error, ?pause, "command failed");
-        let update = Update::visible_in(pause).note(note);
+        let update = Update::visible_in(pause).note(kind, note);
         if let Err(error) = self.core.backend.queue.update(receipt, update).await {
             tracing::warn!(message = %message.id, %error, "cannot defer, it comes back by itself");
         }
@@ -315,7 +323,7 @@ impl Worker {
             }
         }
         tracing::warn!(message = %message.id, reason, %error, "parked");
-        let parking = Parking { reason: reason.clone(), error: error.to_string(), by: self.name.clone() };
+        let parking = Parking::new(reason.clone(), error.to_string(), self.name.clone());
         match self.core.backend.queue.park(receipt, parking).await {
             Ok(()) => Step::Parked { message: message.id, reason },
             Err(ReceiptError::ReceiptMismatch { .. } | ReceiptError::MessageNotFound { .. }) => {
@@ -326,5 +334,21 @@ impl Worker {
                 Step::Failed { message: message.id, error: HandlerError::from(error) }
             }
         }
+    }
+}
+
+/// Counts a command for as long as it lives.
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }

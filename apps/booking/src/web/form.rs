@@ -11,6 +11,7 @@ use crate::guest::{EMAIL_BYTES, NAME_CHARS, check_email, check_name};
 use crate::month::MonthView;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
 use axum::response::{IntoResponse, Redirect, Response};
 use highwater::{CommandId, SendError};
 use maud::{Markup, html};
@@ -91,7 +92,9 @@ pub(super) async fn show(State(app): State<App>, RawQuery(query): RawQuery) -> R
         notice: sold_out.then_some(notice),
         seats: app.settings.restaurant.seats_per_day(),
     };
-    Ok((status, form.page()).into_response())
+    // Who goes back and sends the form again sends the same form, and books once: so it may be kept, which `no-store`
+    // would forbid. Who comes anew gets a fresh one.
+    Ok((status, [(CACHE_CONTROL, "private, no-cache")], form.page()).into_response())
 }
 
 /// `POST /booking/`: sends the command and shows its receipt.

@@ -186,8 +186,8 @@ async fn a_double_click_on_the_button_is_one_booking() {
     browser.double_click("button[type=submit]").await;
     browser.see("Your table is booked").await;
     // So does going back and sending the form again.
-    browser.script("history.back()").await;
-    browser.see("Ask for the table").await;
+    browser.back_to("Ask for the table").await;
+    assert_eq!(browser.value("name").await, "Ada", "what was typed is kept");
     browser.click("button[type=submit]").await;
     browser.see("Your table is booked").await;
     let evidence = site.at_rest().await;

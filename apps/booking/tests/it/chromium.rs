@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use url::{ParseError, Url};
 
 /// What keeps Chromium without a screen, without a network of its own, and without questions. The pipe ends it when
 /// its driver is gone.
-const FLAGS: [&str; 10] = [
+const FLAGS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -27,12 +27,14 @@ const FLAGS: [&str; 10] = [
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
+    // A browser may or may not keep a page that was left alive. What works without that works everywhere.
+    "--disable-features=BackForwardCache",
 ];
 
 /// A browser window on one site. Whatever the test does, the driver ends with it, and Chromium with the driver.
 pub(crate) struct Browser {
     client: Client,
-    driver: Child,
+    _driver: Driver,
     /// Where the site is, `http://127.0.0.1:43919`.
     site: String,
     /// Chromium's own files.
@@ -63,7 +65,7 @@ impl Browser {
         wanted.insert("goog:chromeOptions".into(), options);
         let client = ClientBuilder::new(HttpConnector::new()).capabilities(wanted).connect(&webdriver).await;
         let client = client.unwrap_or_else(|error| panic!("chromedriver cannot start {binary:?}: {error}"));
-        Self { client, driver, site: format!("http://{address}"), _profile: profile }
+        Self { client, _driver: driver, site: format!("http://{address}"), _profile: profile }
     }
 
     /// Ends the session, so that Chromium has let go of its files when they are removed.
@@ -73,6 +75,15 @@ impl Browser {
 
     pub(crate) async fn goto(&self, path: &str) {
         self.client.goto(&format!("{}{path}", self.site)).await.unwrap();
+    }
+
+    /// Goes back until the page shows this text: a page that loaded itself again may have left two places behind.
+    pub(crate) async fn back_to(&self, text: &str) {
+        let began = Instant::now();
+        while !self.text().await.contains(text) {
+            assert!(began.elapsed() < PATIENCE, "`{text}` was never seen, going back");
+            self.client.back().await.unwrap();
+        }
     }
 
     /// The path and query of the page that is shown.
@@ -190,10 +201,13 @@ impl Browser {
     }
 }
 
-impl Drop for Browser {
+/// A chromedriver; killed when it is not needed any more.
+struct Driver(Child);
+
+impl Drop for Driver {
     fn drop(&mut self) {
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -209,21 +223,19 @@ fn on_the_path(program: &str) -> PathBuf {
 }
 
 /// Starts a driver on a free port; returns its address too.
-fn start_driver() -> (Child, String) {
+fn start_driver() -> (Driver, String) {
     let program = on_the_path("chromedriver");
     let mut command = Command::new(&program);
-    let mut driver = command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let said = lines(driver.stdout.take().unwrap());
-    let began = Instant::now();
-    while began.elapsed() < PATIENCE {
-        let Ok(line) = said.recv_timeout(Duration::from_secs(1)) else { continue };
-        let port = line.strip_prefix("ChromeDriver was started successfully on port ");
-        if let Some(port) = port {
+    command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut driver = Driver(command.spawn().unwrap());
+    let said = lines(driver.0.stdout.take().unwrap());
+    loop {
+        let line = said.recv_timeout(PATIENCE);
+        let line = line.unwrap_or_else(|error| panic!("{program:?} did not say where it listens: {error}"));
+        if let Some(port) = line.strip_prefix("ChromeDriver was started successfully on port ") {
             return (driver, format!("http://127.0.0.1:{}", port.trim_end_matches('.')));
         }
     }
-    let _ = driver.kill();
-    panic!("{program:?} did not say on which port it listens");
 }
 
 /// A command of Chromium's own protocol (<https://chromedevtools.github.io/devtools-protocol/>), for what WebDriver

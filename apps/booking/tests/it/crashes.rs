@@ -5,8 +5,8 @@ use crate::evidence::{Asked, Evidence};
 use crate::processes::{PATIENCE, POLL, Process, post, until};
 use booking::receipt::cancellation;
 use highwater::{CommandId, Token, Verdict};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -263,6 +263,8 @@ fn web_dies(crash_point: &str) {
 
 macro_rules! deaths {
     ($($name:ident: $($role:literal at $point:literal),+;)+) => {
+        const POINTS: &[&str] = &[$($($point),+),+];
+
         $(#[test]
         fn $name() {
             $(println!("{} dies at {}", $role, $point);
@@ -308,6 +310,35 @@ deaths! {
         "web" at "sqlite.commit.after:1", "web" at "sqlite.commit.after:4";
 }
 
+/// The crash points in a folder of sources.
+fn crash_points(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap().path();
+        let name = entry.file_name().unwrap();
+        if entry.is_dir() && name != "tests" {
+            crash_points(&entry, found);
+        } else if entry.extension().is_some_and(|ending| ending == "rs") && name != "tests.rs" {
+            let text = std::fs::read_to_string(&entry).unwrap();
+            for before in ["failpoint::hit(\"", "_COMMIT: &'static str = \""] {
+                let names = text.split(before).skip(1).map(|rest| rest.split('"').next().unwrap());
+                found.extend(names.map(String::from));
+            }
+        }
+    }
+}
+
+#[test]
+fn at_every_crash_point_there_is_a_process_dies() {
+    let mut there = BTreeSet::new();
+    for folder in ["src", "../../crates/highwater/src", "../../crates/highwater-sqlite/src"] {
+        crash_points(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut there);
+    }
+    assert!(there.contains("worker.read") && there.contains("sqlite.views.commit.after"), "{there:?}");
+    let visited: BTreeSet<String> =
+        POINTS.iter().map(|point| point.split(':').next().unwrap().to_owned()).collect();
+    assert_eq!(visited, there);
+}
+
 /// Invariant 7. The worker dies between the commit of a rejection and the removal of its message; before the message
 /// comes back, seats become free.
 #[test]
@@ -334,7 +365,7 @@ fn a_rejection_stays_one_although_seats_are_cancelled_before_its_message_comes_a
     drop((worker, projector));
 }
 
-/// Where the processor's clock puts the kill, it falls.
+/// Two workers and two projectors; each round one of the four dies, wherever it is at that moment.
 #[test]
 fn processes_that_are_killed_at_random_moments_lose_and_double_nothing() {
     let seed =

@@ -5,8 +5,8 @@ use axum::http::{HeaderValue, StatusCode};
 use booking::{Mailbox, Restaurant, Settings, routes};
 use highwater::{Backend, CommandId, Engine, ManualClock, Timestamp};
 use highwater_core::{
-    Cell, CellError, CellKey, CellWrite, Cells, ETag, EngineError, Expect, FailureKind, Name, ReadError,
-    async_trait,
+    Cell, CellError, CellKey, CellWrite, Cells, ETag, EngineError, Expect, FailureKind, Limits, Name,
+    ReadError, async_trait,
 };
 use std::sync::Arc;
 
@@ -114,6 +114,9 @@ fn broken() -> EngineError {
 
 #[async_trait]
 impl Cells for Broken {
+    fn limits(&self) -> &Limits {
+        const { &Limits::portable() }
+    }
     async fn read(&self, _: &CellKey) -> Result<Option<Cell>, ReadError> {
         Err(broken().into())
     }

@@ -93,6 +93,19 @@ impl Process {
         address.split('/').next().unwrap()
     }
 
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        let ended = until("the process ends when asked to", || self.child.try_wait().unwrap());
+        self.log.extend(self.errors.iter());
+        assert!(ended.success(), "{ended}: {:#?}", self.log);
+    }
+}
+
+/// What only the tests of crashes need.
+#[cfg(feature = "failpoints")]
+impl Process {
     /// Waits until it writes this line to standard error.
     pub(crate) fn wait_for_line(&mut self, wanted: &str) {
         let began = Instant::now();
@@ -109,15 +122,6 @@ impl Process {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-    }
-
-    /// Asks it to stop, and waits until it has.
-    pub(crate) fn stop(mut self) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        let ended = until("the process ends when asked to", || self.child.try_wait().unwrap());
-        self.log.extend(self.errors.iter());
-        assert!(ended.success(), "{ended}: {:#?}", self.log);
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {
@@ -140,7 +144,8 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-pub(crate) fn get(address: &str, path: &str) -> std::io::Result<Answer> {
+#[cfg(feature = "failpoints")]
+fn get(address: &str, path: &str) -> std::io::Result<Answer> {
     exchange(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"))
 }
 

@@ -1,7 +1,8 @@
 use crate::support::{HandClock, body, event, json, keep, key, mark, name, open, options, put};
 use highwater_core::{
-    Batch, CellKey, CellWrite, Cells, ChangeOp, ChangeRequest, Epoch, Expect, NewMessage, Partition,
-    Position, Queue, Store, Timestamp, Token, ViewBatch, ViewName, ViewSlot, ViewStore, Write,
+    Batch, Body, CellKey, CellWrite, Cells, ChangeOp, ChangeRequest, DocumentWrite, Epoch, Expect,
+    NewMessage, Partition, Position, Queue, Store, Timestamp, Token, ViewBatch, ViewName, ViewSlot,
+    ViewStore, Write,
 };
 use highwater_sqlite::{Sqlite, SqliteViews};
 use std::{collections::BTreeMap, time::Duration};
@@ -133,17 +134,10 @@ async fn view_slots_and_documents_survive_and_an_old_claim_is_fenced() {
     let store = highwater_core::StoreId::random();
     let view = ViewName { name: name("months"), generation: 1 };
     let slot = ViewSlot { view: view.clone(), store, partition: Partition(3) };
-    let batch = |claim, position, expected| ViewBatch {
-        slot: slot.clone(),
-        claim,
-        store_epoch: Epoch(1),
-        position: Position::new(position).unwrap(),
-        documents: vec![highwater_core::DocumentWrite {
-            key: "2026-12".into(),
-            expected,
-            body: Some(highwater_core::Body::new(json("[]"))),
-            marks: BTreeMap::from([("days/a/a".to_owned(), position)]),
-        }],
+    let batch = |claim, position, expected| {
+        let marks = BTreeMap::from([("days/a/a".to_owned(), position)]);
+        let write = DocumentWrite::new("2026-12", expected, Some(Body::new(json("[]"))), marks);
+        ViewBatch::new(slot.clone(), claim, Position::new(position).unwrap(), vec![write])
     };
     let views = SqliteViews::open(&path, options(), HandClock::at(0)).unwrap();
     let old = views.claim(&slot, Epoch(1)).await.unwrap();

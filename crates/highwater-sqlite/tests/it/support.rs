@@ -60,12 +60,11 @@ pub(crate) fn key(id: &str) -> ItemKey {
 }
 
 pub(crate) fn event(event: &str) -> Event {
-    Event { name: event.into(), schema: 1, data: json("{}") }
+    Event::new(event, 1, json("{}"))
 }
 
 pub(crate) fn mark() -> CommandMark {
-    let id = CommandId::random();
-    CommandMark { id, fingerprint: Fingerprint::of(&[b"x"]), verdict: Verdict::Accepted }
+    CommandMark::new(CommandId::random(), Fingerprint::of(&[b"x"]), Verdict::Accepted)
 }
 
 /// A batch that puts one item.

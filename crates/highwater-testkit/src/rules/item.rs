@@ -107,8 +107,8 @@ pub(super) async fn bodies_and_events_come_back_as_they_were_written(s: Subject)
     let text = "{\"text\":\"'; drop \\u0000 \\\"table\\\" \\n \u{1f600} \u{202e} e\u{301}\",\"deep\":[[[{}]]],\
                 \"big\":12345678901234567890,\"small\":1e-300,\"nothing\":null}";
     let document = Body { schema: 7, json: Json::parse(text)? };
-    let happened = Event { name: "Noted \u{1f600}".into(), schema: 3, data: Json::parse(text)? };
-    let empty = Event { name: "Emptied".into(), schema: 1, data: Json::parse("null")? };
+    let happened = Event::new("Noted \u{1f600}", 3, Json::parse(text)?);
+    let empty = Event::new("Emptied", 1, Json::parse("null")?);
     let events = vec![happened, empty];
     explain(&s, &item, Op::Put(document.clone()), events.clone()).await?;
     let found = s.item(&item).await?.body.map(|(_, body)| body);

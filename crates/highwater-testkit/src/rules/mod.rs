@@ -189,8 +189,6 @@ macro_rules! __every_rule {
                 "A message put with a cell leaves both.";
             a_cell_in_the_way_keeps_the_message_out []
                 "If the condition of the cell fails, it is named and no message is put.";
-            a_full_queue_refuses_puts_and_allows_deletions [] (needs QueueLimit)
-                "A queue at its depth limit refuses a put, whatever state its messages are in, and allows deletions.";
         }
         receipt Queue {
             the_sender_can_take_a_message_back_before_anyone_took_it []

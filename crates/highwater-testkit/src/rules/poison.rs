@@ -11,18 +11,14 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn parking() -> Parking {
-    Parking {
-        reason: "failed 10 times".into(),
-        error: "no route to host: '; drop table \u{1f600}".into(),
-        by: "worker 7".into(),
-    }
+    Parking::new("failed 10 times", "no route to host: '; drop table \u{1f600}", "worker 7")
 }
 
 /// Puts a message, takes it, notes a failure, takes it again and parks it; returns it as it was then.
 async fn park(s: &Subject, queue: &Name, message: NewMessage) -> Result<Message, Broken> {
     s.queue().put(queue, message).await?;
     let first = only("message", s.queue().get(queue, 1, SECOND * 30).await?)?;
-    let release = Update::visible_in(Duration::ZERO).note("no route to host");
+    let release = Update::visible_in(Duration::ZERO).note(AttemptKind::Failed, "no route to host");
     s.queue().update(&first.receipt, release).await?;
     let second = only("message", s.queue().get(queue, 1, SECOND * 30).await?)?;
     s.queue().park(&second.receipt, parking()).await?;
@@ -87,7 +83,7 @@ pub(super) async fn a_message_of_the_greatest_size_can_be_parked(s: Subject) -> 
     let queue = name("work")?;
     let small = parked(&s, &queue).await?;
     s.queue().discard(&queue, small).await?;
-    let body = vec![b'x'; s.store().limits().message_bytes];
+    let body = vec![b'x'; s.queue().limits().message_bytes];
     let before = park(&s, &queue, NewMessage::new(body)).await?;
     let found = some("the parked message", s.queue().parked_message(&queue, before.id).await?)?;
     same("the size of its body", found.message.body.len(), before.body.len())
@@ -96,14 +92,22 @@ pub(super) async fn a_message_of_the_greatest_size_can_be_parked(s: Subject) -> 
 pub(super) async fn a_replayed_message_starts_afresh_with_its_history(s: Subject) -> Kept {
     let queue = name("work")?;
     let id = parked(&s, &queue).await?;
-    let was = some("a parked message", s.queue().parked_message(&queue, id).await?)?.message;
+    let parked = some("a parked message", s.queue().parked_message(&queue, id).await?)?;
+    let was = parked.message.clone();
     s.pass(3_600);
+    let replayed = parked.replayed(s.now());
     s.queue().replay(&queue, id).await?;
     let found = only("message", s.queue().peek(&queue, 32).await?)?;
-    same("id and body", (found.id, found.body), (id, was.body))?;
+    same("id and body", (found.id, &found.body), (id, &was.body))?;
     same("the dequeue count", found.dequeue_count, 0)?;
     let (history, kept) = (&found.history, &was.history);
     ensure("the history it had", history.starts_with(kept), (history, kept))?;
+    let last = some("an entry for the replay", history.last())?;
+    same("its kind", last.kind, AttemptKind::Replayed)?;
+    for told in ["failed 10 times", "no route to host: '; drop table \u{1f600}", "worker 7"] {
+        ensure("why it was parked, with which error, by whom", last.note.contains(told), &last.note)?;
+    }
+    same("the message as a whole", &found, &replayed)?;
     let taken = only("message", s.take(&queue).await?)?;
     s.queue().delete(&taken.receipt).await?;
     Ok(())

@@ -48,7 +48,7 @@ pub(super) async fn a_delayed_message_waits_until_its_time(s: Subject) -> Kept {
 }
 
 pub(super) async fn delays_and_lives_out_of_range_are_refused(s: Subject) -> Kept {
-    let (queue, longest) = (name("work")?, s.store().limits().longest_delay);
+    let (queue, longest) = (name("work")?, s.queue().limits().longest_delay);
     let put = async |message| s.queue().put(&queue, message).await;
     refused!(put(NewMessage::new("x").delay(longest + MICRO)).await, PutError::OutOfRange { .. })?;
     refused!(put(NewMessage::new("x").time_to_live(SECOND - MICRO)).await, PutError::OutOfRange { .. })?;
@@ -109,7 +109,7 @@ pub(super) async fn a_message_that_was_taken_in_time_does_not_disappear(s: Subje
 }
 
 pub(super) async fn a_get_takes_as_many_as_asked_for(s: Subject) -> Kept {
-    let (queue, most) = (name("work")?, s.store().limits().messages_per_get);
+    let (queue, most) = (name("work")?, s.queue().limits().messages_per_get);
     for n in 0..=most {
         s.queue().put(&queue, NewMessage::new(n.to_string())).await?;
     }
@@ -124,7 +124,7 @@ pub(super) async fn a_get_takes_as_many_as_asked_for(s: Subject) -> Kept {
 }
 
 pub(super) async fn a_visibility_out_of_range_is_refused(s: Subject) -> Kept {
-    let (queue, longest) = (name("work")?, s.store().limits().longest_delay);
+    let (queue, longest) = (name("work")?, s.queue().limits().longest_delay);
     s.queue().put(&queue, NewMessage::new("x")).await?;
     for span in [Duration::ZERO, SECOND - MICRO, longest + MICRO] {
         refused!(s.queue().get(&queue, 1, span).await, GetError::OutOfRange { .. })?;
@@ -233,8 +233,7 @@ pub(super) async fn clearing_takes_every_message_visible_or_not(s: Subject) -> K
 
 pub(super) async fn a_cell_is_written_with_its_message(s: Subject) -> Kept {
     let (queue, key) = (name("work")?, CellKey::new(name("pending")?, "x"));
-    let cell = CellWrite::new(key.clone(), Expect::Absent, json(1)?);
-    s.queue().put(&queue, NewMessage::new("x").cell(cell)).await?;
+    s.queue().put(&queue, NewMessage::new("x").cell(key.clone(), json(1)?)).await?;
     let found = some("the cell", s.cells().read(&key).await?)?;
     same("its value", found.value, json(1)?)?;
     same("the message", visible(&s, &queue).await?, ["x"])
@@ -244,23 +243,8 @@ pub(super) async fn a_cell_in_the_way_keeps_the_message_out(s: Subject) -> Kept 
     let (queue, key) = (name("work")?, CellKey::new(name("pending")?, "x"));
     s.cells().write(CellWrite::new(key.clone(), Expect::Absent, json(1)?)).await?;
     let there = some("the cell", s.cells().read(&key).await?)?;
-    let cell = CellWrite::new(key.clone(), Expect::Absent, json(2)?);
-    let result = s.queue().put(&queue, NewMessage::new("x").cell(cell)).await;
+    let result = s.queue().put(&queue, NewMessage::new("x").cell(key.clone(), json(2)?)).await;
     refused!(result, PutError::CellConflict { found } if *found == there)?;
     same("the messages", visible(&s, &queue).await?, [""; 0])?;
     same("the cell afterwards", s.cells().read(&key).await?, Some(there))
-}
-
-pub(super) async fn a_full_queue_refuses_puts_and_allows_deletions(s: Subject) -> Kept {
-    let s = s.with_queue_limit(2).await?;
-    let queue = name("work")?;
-    let put = async |message| s.queue().put(&queue, message).await;
-    put(NewMessage::new("a")).await?;
-    put(NewMessage::new("b").delay(SECOND)).await?;
-    refused!(put(NewMessage::new("c")).await, PutError::Full { limit: 2, .. })?;
-    let taken = only("message", s.take(&queue).await?)?;
-    refused!(put(NewMessage::new("c")).await, PutError::Full { limit: 2, .. })?;
-    s.queue().delete(&taken.receipt).await?;
-    put(NewMessage::new("c")).await?;
-    Ok(())
 }

@@ -293,12 +293,9 @@ pub(super) async fn racing_owners_of_a_view_apply_each_change_once(s: Subject) -
                 let total = before.and_then(|document| document.body).map(|body| number(&body.json));
                 let total = total.transpose()?.unwrap_or(0) + 1;
                 let body = Some(body(total)?);
-                let document = DocumentWrite { key: "total".into(), expected, body, marks: Marks::new() };
+                let document = DocumentWrite::new("total", expected, body, Marks::new());
                 let position = some("a position", Position::new(Position::number(claim.position) + 1))?;
-                let store_epoch = claim.store_epoch;
-                let documents = vec![document];
-                let slot = slot.clone();
-                let batch = ViewBatch { slot, claim, store_epoch, position, documents };
+                let batch = ViewBatch::new(slot.clone(), claim, position, vec![document]);
                 match s.views().write(batch).await {
                     Ok(()) => applied += 1,
                     Err(ViewWriteError::Fenced { .. } | ViewWriteError::Conflict { .. }) => {}

@@ -11,7 +11,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn parking() -> Parking {
-    Parking { reason: "a test".into(), error: "none".into(), by: "nobody".into() }
+    Parking::new("a test", "none", "nobody")
 }
 
 /// Puts one message and takes it for a second.
@@ -87,7 +87,7 @@ pub(super) async fn a_lapsed_receipt_is_good_until_somebody_else_took_the_messag
 
 pub(super) async fn a_gone_message_is_not_found(s: Subject) -> Kept {
     let queue = name("work")?;
-    let Delivery { message, receipt } = taken(&s, &queue).await?;
+    let Delivery { message, mut receipt, .. } = taken(&s, &queue).await?;
     s.queue().delete(&receipt).await?;
     let id = message.id;
     let update = s.queue().update(&receipt, Update::visible_in(SECOND)).await;
@@ -96,14 +96,15 @@ pub(super) async fn a_gone_message_is_not_found(s: Subject) -> Kept {
     refused!(park, ReceiptError::MessageNotFound { message } if message == id)?;
     let delete = s.queue().delete(&receipt).await;
     refused!(delete, ReceiptError::MessageNotFound { message } if message == id)?;
-    let unknown = Receipt { message: MessageId::random(), ..receipt };
-    refused!(s.queue().delete(&unknown).await, ReceiptError::MessageNotFound { .. })
+    receipt.message = MessageId::random();
+    refused!(s.queue().delete(&receipt).await, ReceiptError::MessageNotFound { .. })
 }
 
 pub(super) async fn an_update_sets_time_body_and_history_and_leaves_the_count(s: Subject) -> Kept {
     let queue = name("work")?;
     let before = taken(&s, &queue).await?;
-    let update = Update::visible_in(SECOND * 20).body("y").note("the mail server is down");
+    let update =
+        Update::visible_in(SECOND * 20).body("y").note(AttemptKind::Waited, "the mail server is down");
     let at = s.now();
     s.queue().update(&before.receipt, update).await?;
     s.pass(19);
@@ -115,7 +116,7 @@ pub(super) async fn an_update_sets_time_body_and_history_and_leaves_the_count(s:
         let Message { id, put_at, .. } = before.message;
         (id, put_at, 1)
     })?;
-    let noted = Attempt { at, dequeue_count: 1, note: "the mail server is down".into() };
+    let noted = Attempt::new(at, 1, AttemptKind::Waited, "the mail server is down");
     same("the history", after.history, [noted])?;
     let taken = only("message", s.take(&queue).await?)?;
     same("the body taken", &taken.message.body[..], b"y".as_slice())
@@ -134,7 +135,7 @@ pub(super) async fn a_history_keeps_its_newest_entries(s: Subject) -> Kept {
     let queue = name("work")?;
     let mut receipt = taken(&s, &queue).await?.receipt;
     for n in 0..Message::HISTORY + 5 {
-        let update = Update::visible_in(Duration::ZERO).note(n.to_string());
+        let update = Update::visible_in(Duration::ZERO).note(AttemptKind::Failed, n.to_string());
         receipt = s.queue().update(&receipt, update).await?;
     }
     let history = only("message", s.queue().peek(&queue, 1).await?)?.history;

@@ -22,11 +22,13 @@ fn at(position: u64) -> Result<Position, Broken> {
 
 fn document(key: &str, expected: u64, n: u64) -> Result<DocumentWrite, Broken> {
     let marks = Marks::from([("days/a/a".to_owned(), n)]);
-    Ok(DocumentWrite { key: key.to_owned(), expected, body: Some(body(n)?), marks })
+    Ok(DocumentWrite::new(key, expected, Some(body(n)?), marks))
 }
 
 fn tombstone(key: &str, expected: u64, n: u64) -> Result<DocumentWrite, Broken> {
-    Ok(DocumentWrite { body: None, ..document(key, expected, n)? })
+    let mut write = document(key, expected, n)?;
+    write.body = None;
+    Ok(write)
 }
 
 /// Documents and progress under a claim.
@@ -36,8 +38,7 @@ fn batch(
     position: u64,
     documents: Vec<DocumentWrite>,
 ) -> Result<ViewBatch, Broken> {
-    let (slot, store_epoch) = (slot.clone(), claim.store_epoch);
-    Ok(ViewBatch { slot, claim, store_epoch, position: at(position)?, documents })
+    Ok(ViewBatch::new(slot.clone(), claim, at(position)?, documents))
 }
 
 /// Writes as the owner would who made the claim and has come as far as it says; moves the claim on.
@@ -49,7 +50,7 @@ async fn write(
     documents: Vec<DocumentWrite>,
 ) -> Kept {
     s.views().write(batch(slot, *claim, position, documents)?).await?;
-    claim.position = Some(at(position)?);
+    *claim = claim.at(at(position)?);
     Ok(())
 }
 
@@ -214,24 +215,19 @@ pub(super) async fn a_view_says_how_far_it_has_come_in_every_partition(s: Subjec
 
 pub(super) async fn a_view_is_in_the_lowest_epoch_of_its_partitions(s: Subject) -> Kept {
     let store = s.store().info().id;
-    for partition in [0, 1] {
-        let slot = slot(&s, partition)?;
-        let mut claim = s.views().claim(&slot, Epoch(1)).await?;
-        write(&s, &slot, &mut claim, 5, Vec::new()).await?;
-    }
-    let first = slot(&s, 0)?;
-    let claim = s.views().claim(&first, Epoch(2)).await?;
-    let moved = ViewBatch { store_epoch: Epoch(2), ..batch(&first, claim, 6, Vec::new())? };
-    s.views().write(moved).await?;
     let epoch = |reached: Option<ViewReached>| reached.map(|reached| reached.epoch);
+    let ahead = slot(&s, 0)?;
+    let mut claim = s.views().claim(&ahead, Epoch(2)).await?;
+    write(&s, &ahead, &mut claim, 5, Vec::new()).await?;
+    same("of one partition", epoch(s.views().reached(&view()?, store).await?), Some(Epoch(2)))?;
+    let behind = slot(&s, 1)?;
+    let mut claim = s.views().claim(&behind, Epoch(1)).await?;
+    write(&s, &behind, &mut claim, 6, Vec::new()).await?;
     same("with one partition behind", epoch(s.views().reached(&view()?, store).await?), Some(Epoch(1)))?;
-    let claim = s.views().claim(&first, Epoch(2)).await?;
-    same("the epoch of the partition ahead", claim.store_epoch, Epoch(2))?;
-    let second = slot(&s, 1)?;
-    let claim = s.views().claim(&second, Epoch(2)).await?;
-    let moved = ViewBatch { store_epoch: Epoch(2), ..batch(&second, claim, 6, Vec::new())? };
-    s.views().write(moved).await?;
-    same("with both", epoch(s.views().reached(&view()?, store).await?), Some(Epoch(2)))
+    let (_, reached) = s.views().document(&view()?, store, "missing").await?;
+    same("with a document", epoch(reached), Some(Epoch(1)))?;
+    let claim = s.views().claim(&ahead, Epoch(3)).await?;
+    same("the epoch in which the first one began", claim.store_epoch, Epoch(2))
 }
 
 pub(super) async fn generations_and_stores_are_kept_apart(s: Subject) -> Kept {
@@ -253,11 +249,12 @@ pub(super) async fn generations_and_stores_are_kept_apart(s: Subject) -> Kept {
 pub(super) async fn a_documents_key_is_as_long_as_allowed_and_no_longer(s: Subject) -> Kept {
     let slot = slot(&s, 0)?;
     let mut claim = s.views().claim(&slot, Epoch(1)).await?;
-    let longest = "\u{e9}".repeat(256);
+    let most = s.views().limits().key_bytes;
+    let longest = "k".repeat(most);
     write(&s, &slot, &mut claim, 1, vec![document(&longest, 0, 1)?]).await?;
     let over = format!("{longest}x");
     let result = s.views().write(batch(&slot, claim, 2, vec![document(&over, 0, 1)?])?).await;
-    refused!(result, ViewWriteError::TooLarge { size: 513, limit: 512, .. })?;
+    refused!(result, ViewWriteError::TooLarge { size, limit, .. } if size == most + 1 && limit == most)?;
     ensure("the document of the longest key", read(&s, &longest).await?.is_some(), "nothing")
 }
 
@@ -266,7 +263,8 @@ pub(super) async fn marks_keep_many_sources_and_the_greatest_numbers(s: Subject)
     let claim = s.views().claim(&slot, Epoch(1)).await?;
     let mut marks: Marks = hostile_keys().into_iter().zip(1..).collect();
     marks.insert("greatest".to_owned(), u64::MAX);
-    let write = DocumentWrite { marks: marks.clone(), ..document("a", 0, 1)? };
+    let mut write = document("a", 0, 1)?;
+    write.marks = marks.clone();
     s.views().write(batch(&slot, claim, 1, vec![write])?).await?;
     same("the marks", read(&s, "a").await?.map(|found| found.marks), Some(marks))
 }

@@ -87,7 +87,7 @@ impl DelegateQueue for CannotParkWhatIsLarge {
 }
 
 pub(super) fn cannot_park_what_is_large(right: &Backend, _: &Arc<TestClock>) -> Backend {
-    let (limit, sizes) = (right.store.limits().message_bytes, Mutex::default());
+    let (limit, sizes) = (right.queue.limits().message_bytes, Mutex::default());
     with_queue(right, CannotParkWhatIsLarge { right: right.queue.clone(), sizes, limit })
 }
 

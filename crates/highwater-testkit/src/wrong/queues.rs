@@ -145,8 +145,8 @@ impl DelegateQueue for LooksBeforeItTakes {
         let mine: HashSet<_> = taken.iter().map(|delivery| delivery.message.id).collect();
         // What others took after it was seen is handed out once more, as if it were taken.
         let more = seen.into_iter().filter(|message| !mine.contains(&message.id)).map(|message| {
-            let receipt = Receipt { queue: queue.clone(), message: message.id, delivery: 1 };
-            Delivery { message, receipt }
+            let receipt = Receipt::new(queue.clone(), message.id, "1");
+            Delivery::new(message, receipt)
         });
         Ok(more.chain(taken).collect())
     }

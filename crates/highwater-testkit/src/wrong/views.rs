@@ -98,8 +98,8 @@ impl DelegateViews for WritesOneByOne {
             && batch.documents.len() > 1
         {
             for document in std::mem::take(&mut batch.documents) {
-                let alone = ViewBatch { position, documents: vec![document], ..batch.clone() };
-                self.right().write(alone).await?;
+                let (slot, claim) = (batch.slot.clone(), batch.claim);
+                self.right().write(ViewBatch::new(slot, claim, position, vec![document])).await?;
             }
         }
         self.right().write(batch).await
@@ -123,9 +123,9 @@ impl DelegateViews for WritesThePositionLater {
     }
 
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
-        let claim = self.right().claim(slot, store_epoch).await?;
-        let position = lock(&self.before).get(slot).copied().unwrap_or(claim.position);
-        Ok(Claim { position, ..claim })
+        let mut claim = self.right().claim(slot, store_epoch).await?;
+        claim.position = lock(&self.before).get(slot).copied().unwrap_or(claim.position);
+        Ok(claim)
     }
 
     async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {

@@ -105,6 +105,45 @@ async fn a_rejection_stays_a_rejection_although_the_command_would_now_be_accepte
     assert_eq!(history.len(), 1, "a rejection is no part of the item's history");
 }
 
+mod broken {
+    use crate::domain::{Account, Command, Event};
+    use highwater::{Aggregate, Context, Decision};
+    use serde::{Deserialize, Serialize};
+
+    /// A release of the bank that cannot decide anything any more.
+    #[derive(Default, Serialize, Deserialize)]
+    pub(crate) struct Broken(Account);
+
+    impl Aggregate for Broken {
+        const CONTAINER: &'static str = "accounts";
+        type Command = Command;
+        type Event = Event;
+        type Settings = ();
+
+        fn decide(&self, _: Command, _: &Context<Self>) -> Decision<Self> {
+            panic!("nothing works")
+        }
+
+        fn apply(&mut self, _: &Event) {
+            panic!("nothing works")
+        }
+    }
+}
+
+/// Invariant 7: also when the program that gets the command again cannot decide it.
+#[tokio::test]
+async fn a_command_decided_before_keeps_its_verdict_whatever_goes_wrong_now() {
+    let engine = bank().await;
+    let id = CommandId::random();
+    let command = || Command::Deposit { cents: 5 };
+    let first = engine.execute::<Account>("barbara", command()).id(id).await.unwrap();
+    let (backend, clock) = (engine.backend().clone(), engine.clock().unwrap().clone());
+    let broken = Engine::driven_on(backend, clock).aggregate::<broken::Broken>(()).start().await.unwrap();
+    assert_eq!(broken.execute::<broken::Broken>("barbara", command()).id(id).await.unwrap(), first);
+    let fresh = broken.execute::<broken::Broken>("barbara", command()).await.unwrap_err();
+    assert!(fresh.to_string().contains("nothing works"), "{fresh}");
+}
+
 #[tokio::test]
 async fn a_command_without_events_is_accepted_and_changes_nothing() {
     let engine = bank().await;

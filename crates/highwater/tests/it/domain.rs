@@ -1,6 +1,8 @@
 //! The small bank that the tests share.
 
-use highwater::{Aggregate, Context, Decision, Folded, Follow, Old, Part, Recorded, Sources, Storage, View};
+use highwater::{
+    Aggregate, Context, Decision, Folded, Follow, Old, OldKind, Recorded, Sources, Storage, View,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -142,11 +144,11 @@ impl Aggregate for AccountV2 {
     }
 
     fn upcast(old: &mut Old) -> Result<(), String> {
-        match (old.part, old.name.as_str()) {
-            (Part::Command, "Deposit") => old.name = "PayIn".into(),
-            (Part::Event, "Deposited") => old.name = "PaidIn".into(),
-            (Part::Event, "Withdrawn") => return Ok(()),
-            (Part::Body, _) => {
+        match (old.kind, old.name.as_str()) {
+            (OldKind::Command, "Deposit") => old.name = "PayIn".into(),
+            (OldKind::Event, "Deposited") => old.name = "PaidIn".into(),
+            (OldKind::Event, "Withdrawn") => return Ok(()),
+            (OldKind::Body, _) => {
                 let cents = old.data["cents"].as_u64().ok_or("no cents")?;
                 old.data = serde_json::json!({ "amounts": { "EUR": cents } });
                 return Ok(());

@@ -23,7 +23,6 @@ async fn what_cannot_be_decoded_is_parked_with_its_reason_and_the_rest_goes_on()
         b"\xff\x00 not json".to_vec(),
         b"{}".to_vec(),
         envelope(CommandId::random(), "accounts", "Vanish", 1, "{}").into_bytes(),
-        envelope(CommandId::random(), "strangers", "Deposit", 1, "{}").into_bytes(),
         envelope(CommandId::random(), "accounts", "Deposit", 1, r#"{"cents":"many"}"#).into_bytes(),
     ];
     for body in &bad {
@@ -35,14 +34,30 @@ async fn what_cannot_be_decoded_is_parked_with_its_reason_and_the_rest_goes_on()
     let parked = engine.backend().queue.parked(&queue(), None, 100).await.unwrap();
     assert_eq!(parked.len(), bad.len());
     let reasons: Vec<_> = parked.iter().map(|parked| parked.parking.reason.as_str()).collect();
-    for part in
-        ["not a CloudEvents envelope", "`Vanish` is not one of", "no aggregate `strangers`", "does not fit"]
-    {
+    for part in ["not a CloudEvents envelope", "`Vanish` is not one of", "does not fit"] {
         assert!(reasons.iter().any(|reason| reason.contains(part)), "{part} is missing in {reasons:?}");
     }
     for parked in &parked {
         assert!(bad.iter().any(|body| *body == parked.message.body), "the body is kept as it came");
     }
+}
+
+#[tokio::test]
+async fn a_command_for_an_aggregate_unknown_here_is_tried_for_a_while_before_it_is_parked() {
+    let engine = bank().await;
+    let body = envelope(CommandId::random(), "strangers", "Deposit", 1, "{}");
+    engine.backend().queue.put(&queue(), NewMessage::new(body)).await.unwrap();
+    for attempt in 1..=10 {
+        let settled = engine.settle().await.unwrap();
+        match &settled.steps[..] {
+            [Step::Failed { .. }] if attempt < 10 => {}
+            [Step::Parked { .. }] if attempt == 10 => {}
+            other => panic!("attempt {attempt}: {other:?}"),
+        }
+        engine.clock().unwrap().advance(Duration::from_secs(300));
+    }
+    let parked = engine.backend().queue.parked(&queue(), None, 10).await.unwrap();
+    assert!(parked[0].parking.error.contains("no aggregate `strangers`"), "{parked:?}");
 }
 
 /// A crash loop ends.

@@ -3,7 +3,9 @@
 use crate::domain::{Account, Balances, Command};
 use crate::views::{balances, fold_of_the_log};
 use highwater::{Engine, Freshness, Outcome, Role};
-use highwater_core::{Backend, Queue, Store, ViewStore, Wake, async_trait};
+use highwater_core::{
+    Backend, Delivery, EngineError, FailureKind, GetError, Name, Queue, Store, ViewStore, Wake, async_trait,
+};
 use highwater_testkit::{Delegate, DelegateQueue, DelegateStore, DelegateViews};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +72,31 @@ async fn without_any_hint_everything_still_happens_by_polling() {
     let views = Arc::new(Delegate(SilentViews(views)));
     let backend = Backend { store, queue, cells, views };
     booked_and_seen(backend).await;
+}
+
+/// A queue whose store is gone.
+struct ClosedQueue(Arc<dyn Queue>);
+
+#[async_trait]
+impl DelegateQueue for ClosedQueue {
+    fn right(&self) -> &dyn Queue {
+        &*self.0
+    }
+    async fn get(&self, _: &Name, _: usize, _: Duration) -> Result<Vec<Delivery>, GetError> {
+        Err(EngineError::new(FailureKind::Closed, "the store was closed").into())
+    }
+}
+
+/// Invariant 10: a role that cannot go on says so instead of looking alive.
+#[tokio::test]
+async fn a_worker_whose_store_is_gone_stops_with_the_reason() {
+    let backend = backend().await;
+    let queue = Arc::new(Delegate(ClosedQueue(backend.queue.clone())));
+    let engine = Engine::on(Backend { queue, ..backend }).aggregate::<Account>(()).start().await.unwrap();
+    let stopped = tokio::time::timeout(PATIENCE, engine.failed()).await.unwrap();
+    assert_eq!(stopped.reason, "worker: the store was closed");
+    assert!(!engine.status().await.unwrap().worker.running);
+    engine.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -88,6 +88,55 @@ async fn a_token_of_another_epoch_is_diverged_and_one_of_another_store_is_refuse
     assert!(matches!(refused, Err(ViewReadError::OtherStore { .. })), "{refused:?}");
 }
 
+#[tokio::test]
+async fn a_forged_token_is_answered_and_never_taken_for_reached() {
+    let engine = bank().await;
+    let store = engine.backend().store.info().id.0.simple().to_string();
+    for (forged, expected) in [
+        (format!("1~{store}.1.0:ffffffffffffffff,1:1"), Freshness::Stale { behind: u64::MAX }),
+        (format!("1~{store}.1.ffff:1"), Freshness::Diverged),
+    ] {
+        let answer = engine.view::<Balances>().get("all").at_least(&forged.parse().unwrap()).await.unwrap();
+        assert_eq!(answer.freshness, expected, "{forged}");
+    }
+}
+
+mod meeting {
+    use crate::domain::{Account, Event};
+    use highwater::{Folded, Follow, Recorded, Sources, View};
+
+    /// Counts events, naming its one document twice.
+    pub(crate) struct Count;
+
+    impl View for Count {
+        const NAME: &'static str = "count";
+        type Document = u64;
+        fn sources(sources: Sources<Self>) -> Sources<Self> {
+            sources.follow::<Account>()
+        }
+    }
+
+    impl Follow<Account> for Count {
+        fn keys(&self, _: &Recorded<Event>) -> Vec<String> {
+            vec!["all".into(), "all".into()]
+        }
+        fn fold(&self, count: u64, _: &Recorded<Event>) -> Folded<u64> {
+            Folded::Put(count + 1)
+        }
+    }
+}
+
+/// Invariant 4: each source counts for itself, whatever its name, and each event once.
+#[tokio::test]
+async fn sources_with_slashes_in_their_names_and_keys_named_twice_count_once_each() {
+    let engine = Engine::in_memory().aggregate::<Account>(()).view(meeting::Count).start().await.unwrap();
+    for address in [("a/b", "c"), ("a", "b/c"), ("a/b/c", "d"), ("a", "b/c")] {
+        engine.execute::<Account>(address, Command::Deposit { cents: 1 }).await.unwrap();
+    }
+    engine.settle().await.unwrap();
+    assert_eq!(engine.view::<meeting::Count>().get("all").await.unwrap().document, Some(4));
+}
+
 mod failing {
     use crate::domain::{Account, Event};
     use highwater::{Folded, Follow, Recorded, Sources, View};
