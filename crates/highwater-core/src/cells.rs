@@ -89,8 +89,10 @@ pub enum CellError {
     Engine(#[from] EngineError),
 }
 
-/// Small records with conditional writes: leases, the state of processors, commands on their way. A cell's
-/// versions, like an item's, go on after a deletion.
+/// Small records with conditional writes: leases, the state of processors, commands on their way.
+///
+/// A deleted cell leaves nothing that could be read or expected ([`Found::Nothing`]); but when it is written again
+/// its version is above all it ever had, so that no ETag from before fits.
 #[async_trait]
 pub trait Cells: Send + Sync + 'static {
     /// What the cells accept: `cell_bytes` and `key_bytes`. The other fields say nothing here.

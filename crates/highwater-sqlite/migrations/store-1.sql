@@ -1,10 +1,12 @@
--- What is fixed at creation, and which of its lives this is.
+-- What is fixed at creation, and which of its lives this is; besides, the highest version of a deleted cell: one that
+-- is written anew begins above it.
 CREATE TABLE meta (
     one        INTEGER PRIMARY KEY CHECK (one = 1),
     store      BLOB    NOT NULL,
     epoch      INTEGER NOT NULL,
     partitions INTEGER NOT NULL,
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    cell_floor INTEGER NOT NULL
 );
 
 -- The store's time: the latest moment it gave out, in microseconds since 1970. It never runs backwards.
@@ -76,11 +78,10 @@ CREATE TABLE parked (
 );
 CREATE UNIQUE INDEX parked_id ON parked (queue, id);
 
--- A deleted cell keeps its row without a value, so that its versions go on.
 CREATE TABLE cell (
     space   TEXT    NOT NULL,
     key     TEXT    NOT NULL,
     version INTEGER NOT NULL,
-    value   BLOB,
+    value   BLOB    NOT NULL,
     UNIQUE (space, key)
 );

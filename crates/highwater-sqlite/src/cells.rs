@@ -1,13 +1,10 @@
 //! Cells: small records with conditional writes.
 
-use crate::engine::StoreEngine;
+use crate::{engine::StoreEngine, fault::int};
 use highwater_core::{
     Cell, CellError, CellKey, CellWrite, ETag, Expect, Found, Json, Limits, Name, StoreInfo,
 };
 use rusqlite::{Connection, OptionalExtension};
-
-/// A row of the table: its version, and its value unless it was deleted.
-type CellRow = (i64, Option<Vec<u8>>);
 
 pub(crate) fn check(key: &CellKey, value: &Json, limits: &Limits) -> Result<(), CellError> {
     check_key(key, limits)?;
@@ -27,22 +24,19 @@ pub(crate) fn check_key(key: &CellKey, limits: &Limits) -> Result<(), CellError>
     Ok(())
 }
 
-fn row(connection: &Connection, key: &CellKey) -> rusqlite::Result<Option<CellRow>> {
-    connection
-        .prepare_cached("SELECT version, value FROM cell WHERE space = ?1 AND key = ?2")?
-        .query_row((key.space.as_str(), &key.key), |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
-}
-
 fn etag(info: &StoreInfo, version: i64) -> rusqlite::Result<ETag> {
     Ok(ETag { epoch: info.epoch, version: crate::log::version(version)? })
 }
 
-fn found(info: &StoreInfo, row: Option<&CellRow>) -> rusqlite::Result<Found> {
-    Ok(match row {
+/// What a condition finds.
+fn found(connection: &Connection, info: &StoreInfo, key: &CellKey) -> rusqlite::Result<Found> {
+    let version = connection
+        .prepare_cached("SELECT version FROM cell WHERE space = ?1 AND key = ?2")?
+        .query_row((key.space.as_str(), &key.key), |row| row.get(0))
+        .optional()?;
+    Ok(match version {
+        Some(version) => Found::Item(etag(info, version)?),
         None => Found::Nothing,
-        Some((version, None)) => Found::Gone(etag(info, *version)?),
-        Some((version, Some(_))) => Found::Item(etag(info, *version)?),
     })
 }
 
@@ -51,9 +45,12 @@ pub(crate) fn read(
     info: &StoreInfo,
     key: &CellKey,
 ) -> rusqlite::Result<Option<Cell>> {
-    let Some((version, Some(value))) = row(connection, key)? else { return Ok(None) };
-    let value = Json::from_stored(value.into());
-    Ok(Some(Cell::new(key.clone(), etag(info, version)?, value)))
+    let row = connection
+        .prepare_cached("SELECT version, value FROM cell WHERE space = ?1 AND key = ?2")?
+        .query_row((key.space.as_str(), &key.key), |row| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?)))
+        .optional()?;
+    let Some((version, value)) = row else { return Ok(None) };
+    Ok(Some(Cell::new(key.clone(), etag(info, version)?, Json::from_stored(value.into()))))
 }
 
 pub(crate) fn write(
@@ -61,30 +58,33 @@ pub(crate) fn write(
     engine: &StoreEngine,
     write: &CellWrite,
 ) -> rusqlite::Result<Result<ETag, CellError>> {
-    let row = row(connection, &write.key)?;
-    let found = found(&engine.info, row.as_ref())?;
-    if !found.fits(write.expect) {
-        return Ok(Err(CellError::Conflict { key: write.key.clone(), found }));
-    }
-    let version = row.map_or(1, |(version, _)| version + 1);
-    store(connection, &write.key, version, &write.value)?;
-    Ok(Ok(etag(&engine.info, version)?))
+    let info = &engine.layout.info;
+    let version = match found(connection, info, &write.key)? {
+        found if !found.fits(write.expect) => {
+            return Ok(Err(CellError::Conflict { key: write.key.clone(), found }));
+        }
+        Found::Item(before) => set(connection, write, int(before.version.get() + 1))?,
+        _ => create(connection, &write.key, &write.value)?,
+    };
+    Ok(Ok(etag(info, version)?))
 }
 
-/// Writes a cell that is not there.
-pub(crate) fn create(connection: &Connection, key: &CellKey, value: &Json) -> rusqlite::Result<()> {
-    let version = row(connection, key)?.map_or(1, |(version, _)| version + 1);
-    store(connection, key, version, value)
-}
-
-fn store(connection: &Connection, key: &CellKey, version: i64, value: &Json) -> rusqlite::Result<()> {
+/// Writes a cell that is not there. Its version is above that of every cell that was ever deleted, so that one
+/// that comes again goes on counting and nothing of the deleted ones has to be kept.
+pub(crate) fn create(connection: &Connection, key: &CellKey, value: &Json) -> rusqlite::Result<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO cell (space, key, version, value) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (space, key) DO UPDATE SET version = ?3, value = ?4",
+            "INSERT INTO cell (space, key, version, value) SELECT ?1, ?2, cell_floor + 1, ?3 FROM meta
+             RETURNING version",
         )?
-        .execute((key.space.as_str(), &key.key, version, value.as_bytes()))
-        .map(|_| ())
+        .query_row((key.space.as_str(), &key.key, value.as_bytes()), |row| row.get(0))
+}
+
+fn set(connection: &Connection, write: &CellWrite, version: i64) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("UPDATE cell SET version = ?3, value = ?4 WHERE space = ?1 AND key = ?2")?
+        .execute((write.key.space.as_str(), &write.key.key, version, write.value.as_bytes()))?;
+    Ok(version)
 }
 
 pub(crate) fn delete(
@@ -93,15 +93,17 @@ pub(crate) fn delete(
     key: &CellKey,
     expect: Expect,
 ) -> rusqlite::Result<Result<(), CellError>> {
-    let row = row(connection, key)?;
-    let found = found(&engine.info, row.as_ref())?;
+    let found = found(connection, &engine.layout.info, key)?;
     if !found.fits(expect) {
         return Ok(Err(CellError::Conflict { key: key.clone(), found }));
     }
     if let Found::Item(etag) = found {
         connection
-            .prepare_cached("UPDATE cell SET version = ?3, value = NULL WHERE space = ?1 AND key = ?2")?
-            .execute((key.space.as_str(), &key.key, crate::fault::int(etag.version.get() + 1)))?;
+            .prepare_cached("DELETE FROM cell WHERE space = ?1 AND key = ?2")?
+            .execute((key.space.as_str(), &key.key))?;
+        connection
+            .prepare_cached("UPDATE meta SET cell_floor = max(cell_floor, ?1)")?
+            .execute([int(etag.version.get())])?;
     }
     Ok(Ok(()))
 }
@@ -117,10 +119,10 @@ pub(crate) fn list(
     let comparison = if after.is_some() { ">" } else { ">=" };
     let mut statement = connection.prepare_cached(&format!(
         "SELECT key, version, value FROM cell
-         WHERE space = ?1 AND key {comparison} ?2 AND value IS NOT NULL ORDER BY key LIMIT ?3"
+         WHERE space = ?1 AND key {comparison} ?2 ORDER BY key LIMIT ?3"
     ))?;
     let mut cells = Vec::new();
-    let mut rows = statement.query((space.as_str(), after.unwrap_or(""), crate::fault::int(max as u64)))?;
+    let mut rows = statement.query((space.as_str(), after.unwrap_or(""), int(max as u64)))?;
     while let Some(row) = rows.next()? {
         let key = CellKey::new(space.clone(), row.get::<_, String>(0)?);
         let value = Json::from_stored(row.get::<_, Vec<u8>>(2)?.into());

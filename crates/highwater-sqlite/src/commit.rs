@@ -12,6 +12,7 @@ use highwater_core::{
     PartitionKey, StoreInfo, Token, Version, Write,
 };
 use rusqlite::{Connection, OptionalExtension, ToSql};
+use std::sync::Arc;
 
 pub(crate) struct Commit {
     batch: Batch,
@@ -25,11 +26,6 @@ impl Commit {
         let weight = batch.writes.iter().map(|write| write.size() + 256).sum::<usize>();
         let weight = weight + batch.command.as_ref().map_or(0, |mark| mark.size());
         Self { partition: info.partition_of(&batch.partition_key), batch, weight }
-    }
-
-    fn sql<'a>(&self, engine: &'a StoreEngine) -> rusqlite::Result<&'a LogSql> {
-        let log = engine.logs.get(usize::from(self.partition.0));
-        log.map(|log| &**log).ok_or_else(|| unreadable("a partition is not there"))
     }
 
     fn conflict(&self, write: &Write, found: Found) -> CommitError {
@@ -85,8 +81,14 @@ impl Head {
 impl Operation<StoreEngine> for Commit {
     type Output = Committed;
     type Error = CommitError;
-    const KIND: &'static str = "commit";
-    const WAKES: Wakes = Wakes::STORE;
+
+    fn kind(&self) -> &'static str {
+        "commit"
+    }
+
+    fn wakes(&self) -> Wakes {
+        Wakes::STORE
+    }
 
     fn run(
         &mut self,
@@ -94,17 +96,17 @@ impl Operation<StoreEngine> for Commit {
         engine: &mut StoreEngine,
     ) -> rusqlite::Result<Result<Committed, CommitError>> {
         let partition_key = self.batch.partition_key.as_str();
-        if let Some(mark) = &self.batch.command {
-            let sql = self.sql(engine)?;
-            if let Some(decided) = decided(connection, sql, &engine.info, &self.batch.partition_key, mark.id)?
-            {
-                let same = decided.mark.fingerprint == mark.fingerprint;
-                return Ok(if same {
-                    Ok(Committed::replayed(decided))
-                } else {
-                    Err(CommitError::CommandIdReused { id: mark.id })
-                });
-            }
+        let layout = Arc::clone(&engine.layout);
+        let sql = layout.log(self.partition)?;
+        if let Some(mark) = &self.batch.command
+            && let Some(decided) = decided(connection, sql, &layout.info, &self.batch.partition_key, mark.id)?
+        {
+            let same = decided.mark.fingerprint == mark.fingerprint;
+            return Ok(if same {
+                Ok(Committed::replayed(decided))
+            } else {
+                Err(CommitError::CommandIdReused { id: mark.id })
+            });
         }
         let mut found = Vec::with_capacity(self.batch.writes.len());
         for write in &self.batch.writes {
@@ -130,13 +132,12 @@ impl Operation<StoreEngine> for Commit {
             let place =
                 Place { ordinal, count, position: end + 1 + ordinal as i64, at: engine.now().as_micros() };
             let mark = self.batch.command.as_ref().filter(|_| ordinal == 0);
-            let sql = self.sql(engine)?;
             let version = append(connection, sql, container, partition_key, write, head, place, mark)?;
             etags.push(engine.etag(version));
         }
         engine.advance(self.partition.0, end + count as i64);
         let last = log::position(end + count as i64)?;
-        let token = engine.info.token(self.partition, last);
+        let token = layout.info.token(self.partition, last);
         let verdict = self.batch.command.as_ref().map(|mark| mark.verdict.clone());
         Ok(Ok(Committed::new(token, etags, verdict)))
     }
@@ -147,8 +148,9 @@ impl Operation<StoreEngine> for Commit {
         engine: &mut StoreEngine,
     ) -> rusqlite::Result<Option<Committed>> {
         let Some(mark) = &self.batch.command else { return Ok(None) };
-        let sql = self.sql(engine)?;
-        let found = decided(connection, sql, &engine.info, &self.batch.partition_key, mark.id)?;
+        let layout = &engine.layout;
+        let sql = layout.log(self.partition)?;
+        let found = decided(connection, sql, &layout.info, &self.batch.partition_key, mark.id)?;
         let ours = found.filter(|decided| decided.mark.fingerprint == mark.fingerprint);
         Ok(ours.map(|decided| Committed::new(decided.token, decided.etags, Some(decided.mark.verdict))))
     }

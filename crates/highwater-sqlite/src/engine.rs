@@ -1,15 +1,22 @@
 //! What the groups of a store share: its time, the ends of its logs, the numbers of its names.
 
-use crate::{Options, known::Known, location::Location, log::LogSql, operation::Wakes, writer::Engine};
-use highwater_core::{Clock, ETag, Name, StoreInfo, Timestamp, Version, Waker};
+use crate::{
+    Options,
+    known::Known,
+    layout::{Layout, read_info},
+    location::Location,
+    moment,
+    operation::Wakes,
+    writer::Engine,
+};
+use highwater_core::{Clock, ETag, EngineError, Name, Timestamp, Version, Waker};
 use rusqlite::Connection;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 pub(crate) struct StoreEngine {
-    pub(crate) info: StoreInfo,
+    pub(crate) layout: Arc<Layout>,
     /// What reads on the writer's connection remember.
     pub(crate) known: Known,
-    pub(crate) logs: Vec<Arc<LogSql>>,
     location: Location,
     clock: Arc<dyn Clock>,
     wakers: (Waker, Waker),
@@ -24,34 +31,43 @@ pub(crate) struct StoreEngine {
     containers: HashMap<Name, i64>,
     queues: HashMap<Name, i64>,
     pub(crate) remember: Duration,
-    /// Up to here the table of remembered ids was looked at by the sweeper.
-    pub(crate) swept: i64,
+    /// How far the sweeper has come in the table of remembered ids.
+    pub(crate) swept: Swept,
+}
+
+/// How far the sweeper has come. It passes ids whose messages are still there, so it begins again after a while.
+#[derive(Default)]
+pub(crate) struct Swept {
+    /// The last row that was looked at.
+    pub(crate) seq: i64,
+    /// When this round began.
+    pub(crate) began: Option<i64>,
 }
 
 impl StoreEngine {
     pub(crate) fn new(
-        info: StoreInfo,
+        layout: Arc<Layout>,
         location: Location,
         clock: Arc<dyn Clock>,
         options: &Options,
         wakers: (Waker, Waker),
     ) -> Self {
+        let partitions = usize::from(layout.info.partitions);
         Self {
-            info,
+            layout,
             known: Known::default(),
-            logs: (0..info.partitions).map(|partition| Arc::new(LogSql::new(partition))).collect(),
             location,
             clock,
             wakers,
             data_version: None,
             moment: 0,
             now: 0,
-            ends: vec![None; usize::from(info.partitions)],
+            ends: vec![None; partitions],
             touched: Vec::new(),
             containers: HashMap::new(),
             queues: HashMap::new(),
             remember: options.remember,
-            swept: 0,
+            swept: Swept::default(),
         }
     }
 
@@ -61,7 +77,7 @@ impl StoreEngine {
     }
 
     pub(crate) fn etag(&self, version: Version) -> ETag {
-        ETag { epoch: self.info.epoch, version }
+        ETag { epoch: self.layout.info.epoch, version }
     }
 
     /// The last position given in a log.
@@ -133,18 +149,14 @@ impl StoreEngine {
     }
 }
 
-/// The latest moment the store gave out.
-pub(crate) fn stored_moment(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.prepare_cached("SELECT last FROM moment")?.query_row([], |row| row.get(0))
-}
-
 impl Engine for StoreEngine {
     const NAME: &'static str = "store";
     const BEFORE_COMMIT: &'static str = "sqlite.commit.before";
     const AFTER_COMMIT: &'static str = "sqlite.commit.after";
 
-    fn reconnect(&self) -> rusqlite::Result<Option<Connection>> {
-        self.location.reconnect()
+    fn reconnect(&self) -> Result<Option<Connection>, EngineError> {
+        let ours = |connection: &Connection| read_info(connection).is_ok_and(|info| info == self.layout.info);
+        self.location.reconnect(ours)
     }
 
     fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()> {
@@ -152,7 +164,7 @@ impl Engine for StoreEngine {
             connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.data_version != Some(version) {
             self.forget();
-            self.moment = stored_moment(connection)?;
+            self.moment = moment::stored(connection)?;
             self.data_version = Some(version);
         }
         self.now = self.clock.now().as_micros().max(self.moment);
@@ -167,7 +179,7 @@ impl Engine for StoreEngine {
                 .execute([i64::from(partition), end])?;
         }
         if self.now > self.moment {
-            connection.prepare_cached("UPDATE moment SET last = ?1")?.execute([self.now])?;
+            moment::store(connection, self.now)?;
             self.moment = self.now;
         }
         Ok(())
@@ -190,9 +202,4 @@ impl Engine for StoreEngine {
             self.wakers.1.wake();
         }
     }
-}
-
-/// A moment for SQLite.
-pub(crate) fn later(moment: Timestamp, span: Duration) -> i64 {
-    moment.plus(span).as_micros()
 }

@@ -39,6 +39,11 @@ pub(crate) fn closed() -> EngineError {
     EngineError::new(FailureKind::Closed, "the database was closed; open it again")
 }
 
+/// A panic while something was read or written; whatever it had written was rolled back.
+pub(crate) fn panicked() -> EngineError {
+    EngineError::new(FailureKind::Other, "the database's thread panicked and goes on; please report this")
+}
+
 /// A row that no version of this program wrote that way.
 pub(crate) fn unreadable(what: &'static str) -> Error {
     Error::FromSqlConversionFailure(0, Type::Blob, what.into())

@@ -1,8 +1,8 @@
 //! Pages of one partition's log.
 
 use crate::{
-    engine,
     known::Known,
+    layout::Layout,
     log::{self, LogSql, Memory},
 };
 use highwater_core::{ChangePage, ChangeRequest, FeedError, Position, StoreInfo, Timestamp, Token};
@@ -20,12 +20,12 @@ const PAGE_ROWS: usize = 16_384;
 pub(crate) fn changes(
     connection: &Connection,
     known: &mut Known,
-    info: &StoreInfo,
+    layout: &Layout,
     request: &ChangeRequest,
 ) -> rusqlite::Result<Result<ChangePage, FeedError>> {
-    let partition = request.partition;
-    if partition.0 >= info.partitions {
-        return Ok(Err(FeedError::NoPartition { asked: partition.0, partitions: info.partitions }));
+    let (partition, partitions) = (request.partition, layout.info.partitions);
+    if partition.0 >= partitions {
+        return Ok(Err(FeedError::NoPartition { asked: partition.0, partitions }));
     }
     let (last, pruned): (i64, i64) = connection
         .prepare_cached("SELECT last, pruned FROM partition WHERE partition = ?1")?
@@ -44,7 +44,7 @@ pub(crate) fn changes(
     let all = request.containers.is_empty();
     let key = request.partition_key.as_ref().map(|key| key.as_str());
 
-    let sql = known.log(partition.0);
+    let sql = layout.log(partition)?;
     let max = request.max.max(1);
     let mut changes = Vec::with_capacity(max.min(1_024));
     let (mut seen, mut scanned) = (0, after);
@@ -117,9 +117,4 @@ pub(crate) fn head(connection: &Connection, info: &StoreInfo) -> rusqlite::Resul
         token.raise(info.id, info.epoch, partition, log::position(row.get(1)?)?);
     }
     Ok(token)
-}
-
-/// The store's time as a reader sees it: never before the last one that was written.
-pub(crate) fn moment(connection: &Connection, clock: Timestamp) -> rusqlite::Result<i64> {
-    Ok(engine::stored_moment(connection)?.max(clock.as_micros()))
 }

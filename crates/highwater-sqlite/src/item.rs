@@ -1,7 +1,7 @@
 //! One item, read back from the log: its newest body, then the changes with events after it.
 
-use crate::{commit::Head, known::Known};
-use highwater_core::{Change, ChangeOp, ETag, Item, ItemKey, StoreInfo, Version};
+use crate::{commit::Head, known::Known, layout::Layout};
+use highwater_core::{Change, ChangeOp, ETag, Item, ItemKey, Version};
 use rusqlite::Connection;
 
 /// The row of the item in `head`.
@@ -13,12 +13,12 @@ fn head(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<Head>
 pub(crate) fn item(
     connection: &Connection,
     known: &mut Known,
-    info: &StoreInfo,
+    layout: &Layout,
     key: &ItemKey,
 ) -> rusqlite::Result<Option<Item>> {
     let Some(head) = head(connection, key)? else { return Ok(None) };
-    let etag = ETag { epoch: info.epoch, version: head.version };
-    let log = known.log(info.partition_of(&key.partition_key).0);
+    let etag = ETag { epoch: layout.info.epoch, version: head.version };
+    let log = layout.log_of(&key.partition_key)?;
     let mut later = Vec::new();
     let mut next = head.position.filter(|_| head.live);
     let mut body = None;
@@ -42,12 +42,12 @@ pub(crate) fn item(
 pub(crate) fn history(
     connection: &Connection,
     known: &mut Known,
-    info: &StoreInfo,
+    layout: &Layout,
     key: &ItemKey,
     before: Option<Version>,
     max: usize,
 ) -> rusqlite::Result<Vec<Change>> {
-    let log = known.log(info.partition_of(&key.partition_key).0);
+    let log = layout.log_of(&key.partition_key)?;
     let mut changes = Vec::new();
     let mut next = head(connection, key)?.and_then(|head| head.position);
     while let Some(position) = next.filter(|_| changes.len() < max) {

@@ -1,6 +1,6 @@
 //! What a thread remembers between reads: names behind numbers, and texts that come again and again.
 
-use crate::{LogSql, fault::unreadable};
+use crate::fault::unreadable;
 use highwater_core::Name;
 use rusqlite::{Connection, OptionalExtension};
 use std::{collections::HashMap, sync::Arc};
@@ -14,8 +14,6 @@ pub(crate) struct Known {
     texts: HashMap<Box<str>, Arc<str>>,
     /// What was asked for last is asked for next.
     last_text: Option<Arc<str>>,
-    /// The statements of the logs, made at the first use.
-    pub(crate) logs: HashMap<u16, Arc<LogSql>>,
 }
 
 impl Known {
@@ -64,10 +62,5 @@ impl Known {
         }
         self.last_text = Some(Arc::clone(&shared));
         shared
-    }
-
-    /// The statements of one partition's log.
-    pub(crate) fn log(&mut self, partition: u16) -> Arc<LogSql> {
-        Arc::clone(self.logs.entry(partition).or_insert_with(|| Arc::new(LogSql::new(partition))))
     }
 }

@@ -1,6 +1,7 @@
 //! Where a database is and how connections to it are made.
 
-use crate::{OpenError, Options, Synchronous};
+use crate::{OpenError, Options, Synchronous, fault::engine_error};
+use highwater_core::{EngineError, FailureKind};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
     fs::File,
@@ -61,15 +62,16 @@ impl Location {
         Ok(())
     }
 
-    /// A connection that writes.
+    /// A connection that writes; makes the file if it is not there.
     pub(crate) fn writer(&self) -> rusqlite::Result<Connection> {
+        self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    fn connect(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
         let connection = match self {
-            Self::File { path, .. } => Connection::open_with_flags(
-                path,
-                OpenFlags::SQLITE_OPEN_READ_WRITE
-                    | OpenFlags::SQLITE_OPEN_CREATE
-                    | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-            )?,
+            Self::File { path, .. } => {
+                Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
+            }
             Self::Memory => Connection::open_in_memory()?,
         };
         connection.busy_timeout(PATIENCE)?;
@@ -116,14 +118,25 @@ fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 impl Location {
-    /// A writing connection to a database that was open before; `None` if it is gone with its connection.
-    pub(crate) fn reconnect(&self) -> rusqlite::Result<Option<Connection>> {
+    /// A writing connection to a database that was open before; `None` if it is gone with its connection. A file
+    /// that is not there any more is not made, and one that is not `ours` is left as it is.
+    pub(crate) fn reconnect(
+        &self,
+        ours: impl FnOnce(&Connection) -> bool,
+    ) -> Result<Option<Connection>, EngineError> {
         if self.in_memory() {
             return Ok(None);
         }
-        let connection = self.writer()?;
-        self.prepare_writer(&connection)?;
-        connection.busy_timeout(Duration::ZERO)?;
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(engine_error)?;
+        if !ours(&connection) {
+            let message = format!(
+                "another database lies at {}; put the right one there and start again",
+                self.shown().display()
+            );
+            return Err(EngineError::new(FailureKind::Closed, message));
+        }
+        self.prepare_writer(&connection).map_err(engine_error)?;
+        connection.busy_timeout(Duration::ZERO).map_err(engine_error)?;
         Ok(Some(connection))
     }
 }

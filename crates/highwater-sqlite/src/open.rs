@@ -17,11 +17,10 @@ pub fn open(url_path: &str, options: Options, clock: Arc<dyn Clock>) -> Result<B
     let (url_path, query) = url_path.split_once('?').unwrap_or((url_path, ""));
     let options = options.with_query(query)?;
     let (store, views) = if url_path == ":memory:" {
-        let store = Sqlite::in_memory(options.clone(), Arc::clone(&clock))?;
-        (store, SqliteViews::in_memory(options, clock)?)
+        (Sqlite::in_memory(options.clone(), clock)?, SqliteViews::in_memory(options)?)
     } else {
-        let store = Sqlite::open(url_path, options.clone(), Arc::clone(&clock))?;
-        (store, SqliteViews::open(views_path(Path::new(url_path)), options, clock)?)
+        let store = Sqlite::open(url_path, options.clone(), clock)?;
+        (store, SqliteViews::open(views_path(Path::new(url_path)), options)?)
     };
     Ok(Backend { store: store.clone(), queue: store.clone(), cells: store, views })
 }

@@ -29,10 +29,14 @@ impl Wakes {
 pub(crate) trait Operation<E>: Send + 'static {
     type Output: Send + 'static;
     type Error: From<EngineError> + Send + 'static;
+
     /// What metrics call it.
-    const KIND: &'static str;
+    fn kind(&self) -> &'static str;
+
     /// Whom it wakes when it succeeds.
-    const WAKES: Wakes = Wakes::NOBODY;
+    fn wakes(&self) -> Wakes {
+        Wakes::NOBODY
+    }
 
     /// Does it. The inner error is a refusal: the caller's condition did not hold.
     fn run(
@@ -57,30 +61,33 @@ pub(crate) trait Operation<E>: Send + 'static {
 }
 
 /// An [`Operation`] from a closure.
-macro_rules! simple_operation {
-    ($name:ident, $kind:literal, $wakes:expr) => {
-        pub(crate) struct $name<F>(pub(crate) F);
-        impl<E, T, R, F> crate::operation::Operation<E> for $name<F>
-        where
-            F: FnMut(&rusqlite::Connection, &mut E) -> rusqlite::Result<Result<T, R>> + Send + 'static,
-            T: Send + 'static,
-            R: From<highwater_core::EngineError> + Send + 'static,
-        {
-            type Output = T;
-            type Error = R;
-            const KIND: &'static str = $kind;
-            const WAKES: crate::operation::Wakes = $wakes;
-            fn run(
-                &mut self,
-                connection: &rusqlite::Connection,
-                engine: &mut E,
-            ) -> rusqlite::Result<Result<T, R>> {
-                (self.0)(connection, engine)
-            }
-        }
-    };
+pub(crate) struct Simple<F> {
+    pub(crate) kind: &'static str,
+    pub(crate) wakes: Wakes,
+    pub(crate) run: F,
 }
-pub(crate) use simple_operation;
+
+impl<E, T, R, F> Operation<E> for Simple<F>
+where
+    F: FnMut(&Connection, &mut E) -> rusqlite::Result<Result<T, R>> + Send + 'static,
+    T: Send + 'static,
+    R: From<EngineError> + Send + 'static,
+{
+    type Output = T;
+    type Error = R;
+
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn wakes(&self) -> Wakes {
+        self.wakes
+    }
+
+    fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<Result<T, R>> {
+        (self.run)(connection, engine)
+    }
+}
 
 /// An operation on its way, whatever its types.
 pub(crate) trait Member<E>: Send {
@@ -88,7 +95,7 @@ pub(crate) trait Member<E>: Send {
     fn is_abandoned(&self) -> bool;
     fn weight(&self) -> usize;
     fn kind(&self) -> &'static str;
-    /// Runs it; true if it was refused.
+    /// Runs it; true if it was refused, and then it must have written nothing.
     fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool>;
     /// Looks whether it was written; true if so.
     fn resolve(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool>;
@@ -119,7 +126,7 @@ impl<E, O: Operation<E>> Member<E> for Task<O, O::Output, O::Error> {
     }
 
     fn kind(&self) -> &'static str {
-        O::KIND
+        self.operation.kind()
     }
 
     fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool> {
@@ -142,7 +149,7 @@ impl<E, O: Operation<E>> Member<E> for Task<O, O::Output, O::Error> {
 
     fn answer(self: Box<Self>) -> Wakes {
         let Some(outcome) = self.outcome else { return Wakes::NOBODY };
-        let wakes = if outcome.is_ok() { O::WAKES } else { Wakes::NOBODY };
+        let wakes = if outcome.is_ok() { self.operation.wakes() } else { Wakes::NOBODY };
         // Nobody may be waiting any more; what was done is done.
         let _ = self.reply.send(outcome);
         wakes

@@ -105,6 +105,12 @@ impl Options {
     }
 }
 
+/// The changes of a commit and the events of a change are numbered in 16 bits.
+const COUNTED: usize = u16::MAX as usize;
+
+/// SQLite refuses rows of more than a billion bytes (`SQLITE_MAX_LENGTH`).
+const LARGEST: usize = 256 * 1024 * 1024;
+
 /// Whether every option is in its range.
 pub(crate) fn check(options: &Options) -> Result<(), OpenError> {
     let partitions = usize::from(options.partitions);
@@ -115,6 +121,18 @@ pub(crate) fn check(options: &Options) -> Result<(), OpenError> {
     if !(1..=64).contains(&options.readers) {
         let (what, range) = ("the number of readers", "between 1 and 64");
         return Err(OpenError::OutOfRange { what, value: options.readers, range });
+    }
+    let Limits { writes_per_batch, events_per_change, change_bytes, .. } = options.limits;
+    let counts = [
+        ("the limit of writes of a batch", writes_per_batch),
+        ("the limit of events of a change", events_per_change),
+    ];
+    if let Some((what, value)) = counts.into_iter().find(|(_, value)| *value > COUNTED) {
+        return Err(OpenError::OutOfRange { what, value, range: "at most 65535" });
+    }
+    if change_bytes > LARGEST {
+        let (what, range) = ("the limit of bytes of a change", "at most 256 MiB");
+        return Err(OpenError::OutOfRange { what, value: change_bytes, range });
     }
     Ok(())
 }

@@ -2,13 +2,15 @@
 
 use crate::{
     cells,
-    engine::{StoreEngine, later},
-    fault::{int, unreadable},
+    engine::{StoreEngine, Swept},
+    fault::int,
+    moment::later,
+    poison,
 };
 use bytes::Bytes;
 use highwater_core::{
-    Attempt, CellError, Delivery, GetError, Limits, Message, MessageId, Name, NewMessage, Parked, Parking,
-    Put, PutError, Receipt, ReceiptError, ReplayError, Timestamp, Update,
+    Attempt, CellError, Delivery, GetError, Limits, Message, MessageId, Name, NewMessage, Put, PutError,
+    Receipt, ReceiptError, Timestamp, Update,
 };
 use rusqlite::{Connection, OptionalExtension, Row, types::Type};
 use std::{borrow::Cow, time::Duration};
@@ -17,8 +19,12 @@ use uuid::Uuid;
 /// Expired messages and forgotten ids that one put takes along.
 const SWEEP: i64 = 32;
 
+/// After this time, in microseconds, the sweeper begins again: ids whose messages were still there when it passed
+/// are forgotten later than others, by this much at most.
+const ROUND: i64 = 24 * 60 * 60 * 1_000_000;
+
 /// Columns of a message, in `message` and in `parked`.
-const COLUMNS: &str = "id, body, put_at, visible_at, dequeue_count, history";
+pub(crate) const COLUMNS: &str = "id, body, put_at, visible_at, dequeue_count, history";
 
 /// The shortest visibility and the shortest life.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -29,7 +35,7 @@ const VISIBILITY: &str = "the visibility time-out";
 /// From the shortest to the longest time, in words.
 fn range(shortest: &str, longest: Duration) -> Cow<'static, str> {
     let seconds = longest.as_secs();
-    let longest = if seconds % 86_400 == 0 {
+    let longest = if seconds.is_multiple_of(86_400) {
         format!("{} days", seconds / 86_400)
     } else {
         format!("{seconds} seconds")
@@ -97,22 +103,22 @@ pub(crate) fn message(row: &Row<'_>, first: usize) -> rusqlite::Result<Message> 
     Ok(message)
 }
 
-fn decode<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::Result<T> {
+pub(crate) fn decode<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::Result<T> {
     serde_json::from_str(text)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
 }
 
-fn encode(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+pub(crate) fn encode(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-fn history(attempts: &[Attempt]) -> rusqlite::Result<Option<String>> {
+pub(crate) fn history(attempts: &[Attempt]) -> rusqlite::Result<Option<String>> {
     if attempts.is_empty() { Ok(None) } else { encode(&attempts).map(Some) }
 }
 
 /// The number of a delivery that comes after `last`. It is never below the time, so that a message whose id was
 /// forgotten and put again does not accept receipts of its former life.
-fn next_delivery(last: i64, now: Timestamp) -> i64 {
+pub(crate) fn next_delivery(last: i64, now: Timestamp) -> i64 {
     now.as_micros().max(last + 1)
 }
 
@@ -128,7 +134,7 @@ pub(crate) fn put(
     new: &NewMessage,
 ) -> rusqlite::Result<Result<Put, PutError>> {
     if let Some((key, value)) = &new.cell {
-        if let Some(found) = cells::read(connection, &engine.info, key)? {
+        if let Some(found) = cells::read(connection, &engine.layout.info, key)? {
             return Ok(Err(PutError::CellConflict { found: Box::new(found) }));
         }
         cells::create(connection, key, value)?;
@@ -196,8 +202,12 @@ fn sweep(connection: &Connection, engine: &mut StoreEngine) -> rusqlite::Result<
     let horizon = now.saturating_sub(i64::try_from(engine.remember.as_micros()).unwrap_or(i64::MAX));
     let mut oldest =
         connection.prepare_cached("SELECT put_at FROM remembered WHERE seq > ?1 ORDER BY seq LIMIT 1")?;
-    let due = oldest.query_row([engine.swept], |row| row.get::<_, i64>(0)).optional()?;
+    let due = oldest.query_row([engine.swept.seq], |row| row.get::<_, i64>(0)).optional()?;
+    let began = *engine.swept.began.get_or_insert(now);
     if due.is_none_or(|put_at| put_at >= horizon) {
+        if now.saturating_sub(began) >= ROUND {
+            engine.swept = Swept { seq: 0, began: Some(now) };
+        }
         return Ok(());
     }
     // The newest one stays, so that its number is not given again behind the sweeper's back.
@@ -206,14 +216,14 @@ fn sweep(connection: &Connection, engine: &mut StoreEngine) -> rusqlite::Result<
          FROM remembered WHERE seq > ?1 AND put_at < ?2 AND seq < (SELECT max(seq) FROM remembered)
          ORDER BY seq LIMIT ?3",
     )?;
-    let mut rows = statement.query([engine.swept, horizon, SWEEP])?;
+    let mut rows = statement.query([engine.swept.seq, horizon, SWEEP])?;
     let mut forgotten = Vec::new();
     while let Some(row) = rows.next()? {
-        engine.swept = row.get(0)?;
+        engine.swept.seq = row.get(0)?;
         let (queue, id): (i64, [u8; 16]) = (row.get(1)?, row.get(2)?);
         let lives: bool = row.get(3)?;
-        if !lives && parked_row(connection, queue, MessageId(Uuid::from_bytes(id)))?.is_none() {
-            forgotten.push(engine.swept);
+        if !lives && poison::parked_row(connection, queue, MessageId(Uuid::from_bytes(id)))?.is_none() {
+            forgotten.push(engine.swept.seq);
         }
     }
     for seq in forgotten {
@@ -260,15 +270,15 @@ pub(crate) fn get(
 }
 
 /// A message that is in its queue, found through its id.
-struct Held {
-    seq: i64,
-    queue: i64,
-    delivery: i64,
-    message: Message,
+pub(crate) struct Held {
+    pub(crate) seq: i64,
+    pub(crate) queue: i64,
+    pub(crate) delivery: i64,
+    pub(crate) message: Message,
 }
 
 /// The message of a receipt, if the receipt is good.
-fn held(
+pub(crate) fn held(
     connection: &Connection,
     engine: &mut StoreEngine,
     receipt: &Receipt,
@@ -293,22 +303,16 @@ fn held(
     Ok(Ok(held))
 }
 
-macro_rules! held_or_return {
-    ($connection:expr, $engine:expr, $receipt:expr) => {
-        match held($connection, $engine, $receipt)? {
-            Ok(held) => held,
-            Err(error) => return Ok(Err(error)),
-        }
-    };
-}
-
 pub(crate) fn update(
     connection: &Connection,
     engine: &mut StoreEngine,
     receipt: &Receipt,
     update: &Update,
 ) -> rusqlite::Result<Result<Receipt, ReceiptError>> {
-    let mut held = held_or_return!(connection, engine, receipt);
+    let mut held = match held(connection, engine, receipt)? {
+        Ok(held) => held,
+        Err(error) => return Ok(Err(error)),
+    };
     let now = engine.now();
     if let Some((kind, note)) = &update.note {
         held.message.note(now, *kind, note.as_str());
@@ -330,7 +334,7 @@ pub(crate) fn update(
     Ok(Ok(self::receipt(&receipt.queue, receipt.message, delivery)))
 }
 
-fn remove(connection: &Connection, seq: i64) -> rusqlite::Result<()> {
+pub(crate) fn remove(connection: &Connection, seq: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM message WHERE seq = ?1")?.execute([seq]).map(|_| ())
 }
 
@@ -339,137 +343,10 @@ pub(crate) fn delete(
     engine: &mut StoreEngine,
     receipt: &Receipt,
 ) -> rusqlite::Result<Result<(), ReceiptError>> {
-    let held = held_or_return!(connection, engine, receipt);
-    remove(connection, held.seq).map(Ok)
-}
-
-pub(crate) fn park(
-    connection: &Connection,
-    engine: &mut StoreEngine,
-    receipt: &Receipt,
-    parking: &Parking,
-) -> rusqlite::Result<Result<(), ReceiptError>> {
-    let Held { seq, queue, delivery, message } = held_or_return!(connection, engine, receipt);
-    connection
-        .prepare_cached(
-            "INSERT INTO parked (queue, id, body, put_at, visible_at, dequeue_count, delivery, history, parking,
-                parked_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .execute((
-            queue,
-            message.id.0.into_bytes(),
-            &message.body[..],
-            message.put_at.as_micros(),
-            message.visible_at.as_micros(),
-            message.dequeue_count,
-            delivery,
-            history(&message.history)?,
-            encode(&parking.clone().bounded())?,
-            engine.now().as_micros(),
-        ))?;
-    remove(connection, seq).map(Ok)
-}
-
-fn parked_from(row: &Row<'_>) -> rusqlite::Result<Parked> {
-    let parking: String = row.get(6)?;
-    Ok(Parked::new(message(row, 0)?, decode(&parking)?, Timestamp::from_micros(row.get(7)?)))
-}
-
-/// A parked message and its last delivery.
-pub(crate) fn parked_row(
-    connection: &Connection,
-    queue: i64,
-    id: MessageId,
-) -> rusqlite::Result<Option<(Parked, i64)>> {
-    connection
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS}, parking, parked_at, delivery FROM parked WHERE queue = ?1 AND id = ?2"
-        ))?
-        .query_row((queue, id.0.into_bytes()), |row| Ok((parked_from(row)?, row.get(8)?)))
-        .optional()
-}
-
-pub(crate) fn parked_after(
-    connection: &Connection,
-    queue: i64,
-    after: Option<MessageId>,
-    max: usize,
-) -> rusqlite::Result<Vec<Parked>> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS}, parking, parked_at FROM parked WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
-    ))?;
-    // An empty blob is before every id.
-    let after = after.map_or(Vec::new(), |id| id.0.as_bytes().to_vec());
-    statement.query_map((queue, after, int(max as u64)), parked_from)?.collect()
-}
-
-pub(crate) fn replay(
-    connection: &Connection,
-    engine: &mut StoreEngine,
-    queue: &Name,
-    id: MessageId,
-) -> rusqlite::Result<Result<(), ReplayError>> {
-    let number = engine.queue(connection, queue)?;
-    let found = match number {
-        Some(number) => parked_row(connection, number, id)?.map(|found| (number, found)),
-        None => None,
-    };
-    let Some((number, (parked, delivery))) = found else {
-        return Ok(Err(ReplayError::NotParked { queue: queue.clone(), message: id }));
-    };
-    let now = engine.now();
-    let message = parked.replayed(now);
-    let seq: i64 = connection
-        .prepare_cached("SELECT seq FROM remembered WHERE queue = ?1 AND id = ?2")?
-        .query_row((number, id.0.into_bytes()), |row| row.get(0))
-        .optional()?
-        .ok_or_else(|| unreadable("a parked message is not remembered"))?;
-    connection
-        .prepare_cached(
-            "INSERT INTO message
-                (seq, queue, id, body, put_at, visible_at, expires_at, dequeue_count, delivery, history)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, ?7, ?8, ?9)",
-        )?
-        .execute((
-            seq,
-            number,
-            id.0.into_bytes(),
-            &message.body[..],
-            message.put_at.as_micros(),
-            message.visible_at.as_micros(),
-            message.dequeue_count,
-            next_delivery(delivery, now),
-            history(&message.history)?,
-        ))?;
-    unpark(connection, number, id)?;
-    Ok(Ok(()))
-}
-
-fn unpark(connection: &Connection, queue: i64, id: MessageId) -> rusqlite::Result<usize> {
-    connection
-        .prepare_cached("DELETE FROM parked WHERE queue = ?1 AND id = ?2")?
-        .execute((queue, id.0.into_bytes()))
-}
-
-pub(crate) fn discard(
-    connection: &Connection,
-    engine: &mut StoreEngine,
-    queue: &Name,
-    id: MessageId,
-) -> rusqlite::Result<Result<(), ReplayError>> {
-    let number = engine.queue(connection, queue)?;
-    let removed = match number {
-        Some(number) => unpark(connection, number, id)?,
-        None => 0,
-    };
-    if let Some(number) = number.filter(|_| removed > 0) {
-        connection
-            .prepare_cached("DELETE FROM remembered WHERE queue = ?1 AND id = ?2")?
-            .execute((number, id.0.into_bytes()))?;
+    match held(connection, engine, receipt)? {
+        Ok(held) => remove(connection, held.seq).map(Ok),
+        Err(error) => Ok(Err(error)),
     }
-    let not_parked = || ReplayError::NotParked { queue: queue.clone(), message: id };
-    Ok(if removed == 0 { Err(not_parked()) } else { Ok(()) })
 }
 
 pub(crate) fn clear(

@@ -1,7 +1,7 @@
 //! The threads that read a database file, each on a connection of its own.
 
 use crate::{
-    fault::{closed, engine_error},
+    fault::{closed, engine_error, panicked},
     location::Location,
 };
 use highwater_core::EngineError;
@@ -55,9 +55,17 @@ impl<K: Default + 'static> Readers<K> {
         let (reply, answer) = oneshot::channel::<Result<T, R>>();
         let job: Job<K> = Box::new(move |connection, known| {
             if !reply.is_closed() {
-                let outcome = in_transaction(connection, |connection| read(connection, known))
-                    .unwrap_or_else(|error| Err(engine_error(error).into()));
-                let _ = reply.send(outcome);
+                // A pool that dies silently would stall every reader: whatever a read does, its thread goes on.
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    in_transaction(connection, |connection| read(connection, known))
+                }));
+                let _ = reply.send(match outcome {
+                    Ok(read) => read.unwrap_or_else(|error| Err(engine_error(error).into())),
+                    Err(_) => {
+                        *known = K::default();
+                        Err(panicked().into())
+                    }
+                });
             }
         });
         let sent = self.jobs().as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
@@ -90,11 +98,7 @@ fn serve<K: Default>(mut connection: Connection, location: &Location, queue: &Mu
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
-        // A pool that dies silently would stall every reader: whatever a read does, its thread goes on.
-        if catch_unwind(AssertUnwindSafe(|| job(&connection, &mut known))).is_err() {
-            tracing::error!("a read panicked; its thread goes on");
-            known = K::default();
-        }
+        job(&connection, &mut known);
         if !connection.is_autocommit()
             && connection.execute_batch("ROLLBACK").is_err()
             && let Ok(Some(fresh)) = location.reader()
@@ -115,4 +119,25 @@ pub(crate) fn in_transaction<T>(
     let value = outcome?;
     ended?;
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, schema::VIEWS};
+    use highwater_core::{FailureKind, ReadError};
+
+    #[tokio::test]
+    async fn a_read_that_panics_is_told_so_and_its_thread_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::file(&folder.path().join("views.db"), &Options::default());
+        drop(VIEWS.open(&location, |_| Ok(())).unwrap());
+        let readers = Readers::<()>::start("test", &location, 1).ok().flatten().unwrap();
+        let read = readers.read(|_, ()| -> rusqlite::Result<Result<(), ReadError>> { panic!("on purpose") });
+        let Err(ReadError::Engine(error)) = read.await else { panic!("no error") };
+        assert_eq!(error.kind(), FailureKind::Other);
+        let one =
+            readers.read(|connection, ()| connection.query_row("SELECT 1", [], |row| row.get(0)).map(Ok));
+        assert_eq!(one.await.map_err(|error: ReadError| error.to_string()), Ok(1));
+    }
 }

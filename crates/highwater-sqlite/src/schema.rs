@@ -69,6 +69,14 @@ impl Schema {
         Ok(connection)
     }
 
+    /// Whether a database is one of this kind and schema.
+    pub(crate) fn is(&self, connection: &Connection) -> bool {
+        let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        let latest = i64::try_from(self.steps.len()).unwrap_or(i64::MAX);
+        number("PRAGMA application_id") == Ok(i64::from(self.application))
+            && number("PRAGMA user_version") == Ok(latest)
+    }
+
     /// The schema of the file: 0 for an empty one.
     fn recognise(&self, location: &Location, connection: &Connection) -> Result<usize, OpenError> {
         let failed = |error: rusqlite::Error| OpenError::from_sqlite(location.shown(), &error);

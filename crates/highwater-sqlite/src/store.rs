@@ -4,10 +4,12 @@ use crate::{
     engine::StoreEngine,
     feed, item,
     known::Known,
+    layout::{Layout, read_info},
     location::Location,
-    operation::{Wakes, simple_operation},
+    moment,
+    operation::{Simple, Wakes},
     options::check,
-    queue, queue_reads,
+    poison, queue, queue_reads,
     readers::{Readers, StartError, in_transaction},
     schema::{STORE, create_log, create_log_view},
     writer::Writer,
@@ -15,21 +17,20 @@ use crate::{
 use async_trait::async_trait;
 use highwater_core::{
     Batch, Cell, CellError, CellKey, CellWrite, Cells, Change, ChangePage, ChangeRequest, Clock, CommandId,
-    CommitError, Committed, Decided, Delivery, Depth, ETag, EngineError, Epoch, Expect, FeedError, GetError,
-    Item, ItemKey, Limits, Message, MessageId, Name, NewMessage, Parked, Parking, Partition, PartitionKey,
+    CommitError, Committed, Decided, Delivery, Depth, ETag, EngineError, Expect, FeedError, GetError, Item,
+    ItemKey, Limits, Message, MessageId, Name, NewMessage, Parked, Parking, Partition, PartitionKey,
     Position, Put, PutError, Queue, ReadError, Receipt, ReceiptError, ReplayError, Store, StoreId, StoreInfo,
     Timestamp, Token, Update, Version, Wake, Waker,
 };
 use rusqlite::Connection;
 use std::{path::Path, sync::Arc, time::Duration};
-use uuid::Uuid;
 
 /// A store, its queues and its cells in one SQLite file.
 ///
 /// Dropping the last reference finishes the work that was handed over, moves the write-ahead log into the file
 /// and closes it, waiting at most half a second; [`Sqlite::close`] waits as long as it takes.
 pub struct Sqlite {
-    info: StoreInfo,
+    layout: Arc<Layout>,
     limits: Limits,
     clock: Arc<dyn Clock>,
     store_waker: Waker,
@@ -41,18 +42,9 @@ pub struct Sqlite {
 
 impl std::fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sqlite").field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("Sqlite").field("info", &self.layout.info).finish_non_exhaustive()
     }
 }
-
-simple_operation!(PutMessage, "put", Wakes::QUEUE);
-simple_operation!(GetMessages, "get", Wakes::NOBODY);
-simple_operation!(UpdateMessage, "update", Wakes::QUEUE);
-simple_operation!(DeleteMessage, "delete", Wakes::NOBODY);
-simple_operation!(ParkMessage, "park", Wakes::NOBODY);
-simple_operation!(ReplayMessage, "replay", Wakes::QUEUE);
-simple_operation!(ClearQueue, "clear", Wakes::NOBODY);
-simple_operation!(WriteCell, "cell", Wakes::NOBODY);
 
 impl Sqlite {
     /// Opens the store in a file; makes the file, and its folder, if they are not there.
@@ -80,18 +72,19 @@ impl Sqlite {
         let now = clock.now().as_micros();
         let connection = STORE.open(&location, |connection| create(connection, options.partitions, now))?;
         let failed = |error: rusqlite::Error| OpenError::from_sqlite(location.shown(), &error);
-        let info = read_info(&connection).map_err(failed)?;
+        let layout = Arc::new(Layout::new(read_info(&connection).map_err(failed)?));
         let readers = Readers::start("store", &location, options.readers).map_err(|error| match error {
             StartError::Sqlite(error) => failed(error),
             StartError::Thread(error) => OpenError::other(location.shown(), error.to_string()),
         })?;
         let (store_waker, queue_waker) = (Waker::new(), Waker::new());
         let wakers = (store_waker.clone(), queue_waker.clone());
-        let engine = StoreEngine::new(info, location.clone(), Arc::clone(&clock), &options, wakers);
+        let engine =
+            StoreEngine::new(Arc::clone(&layout), location.clone(), Arc::clone(&clock), &options, wakers);
         let writer = Writer::start(connection, engine)
             .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
         let limits = options.limits;
-        Ok(Arc::new(Self { info, limits, clock, store_waker, queue_waker, readers, writer }))
+        Ok(Arc::new(Self { layout, limits, clock, store_waker, queue_waker, readers, writer }))
     }
 
     /// Finishes the work that was handed over, moves the write-ahead log into the file and closes it. What is
@@ -101,6 +94,20 @@ impl Sqlite {
             readers.close().await;
         }
         self.writer.close().await;
+    }
+
+    /// Writes something that is done in a few statements.
+    async fn write_one<T, R>(
+        &self,
+        kind: &'static str,
+        wakes: Wakes,
+        run: impl FnMut(&Connection, &mut StoreEngine) -> rusqlite::Result<Result<T, R>> + Send + 'static,
+    ) -> Result<T, R>
+    where
+        T: Send + 'static,
+        R: From<EngineError> + Send + 'static,
+    {
+        self.writer.write(Simple { kind, wakes, run }).await
     }
 
     async fn read<T, R>(
@@ -127,7 +134,7 @@ impl Sqlite {
 fn create(connection: &Connection, partitions: u16, now: i64) -> rusqlite::Result<()> {
     let id = StoreId::random().0.into_bytes();
     connection.execute(
-        "INSERT INTO meta (one, store, epoch, partitions, created_at) VALUES (1, ?1, 1, ?2, ?3)",
+        "INSERT INTO meta (one, store, epoch, partitions, created_at, cell_floor) VALUES (1, ?1, 1, ?2, ?3, 0)",
         (id, partitions, now),
     )?;
     connection.execute("INSERT INTO moment (one, last) VALUES (1, ?1)", [now])?;
@@ -137,18 +144,10 @@ fn create(connection: &Connection, partitions: u16, now: i64) -> rusqlite::Resul
     create_log_view(connection, partitions)
 }
 
-fn read_info(connection: &Connection) -> rusqlite::Result<StoreInfo> {
-    connection.query_row("SELECT store, epoch, partitions FROM meta", [], |row| {
-        let id: [u8; 16] = row.get(0)?;
-        let id = StoreId(Uuid::from_bytes(id));
-        Ok(StoreInfo::new(id, row.get(2)?, Epoch(row.get(1)?)))
-    })
-}
-
 #[async_trait]
 impl Store for Sqlite {
     fn info(&self) -> StoreInfo {
-        self.info
+        self.layout.info
     }
 
     fn limits(&self) -> &Limits {
@@ -157,12 +156,12 @@ impl Store for Sqlite {
 
     async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
         batch.check(&self.limits)?;
-        self.writer.write(Commit::new(batch, &self.info)).await
+        self.writer.write(Commit::new(batch, &self.layout.info)).await
     }
 
     async fn item(&self, key: &ItemKey) -> Result<Option<Item>, ReadError> {
-        let (key, info) = (key.clone(), self.info);
-        self.read(move |connection, known| item::item(connection, known, &info, &key).map(Ok)).await
+        let (key, layout) = (key.clone(), Arc::clone(&self.layout));
+        self.read(move |connection, known| item::item(connection, known, &layout, &key).map(Ok)).await
     }
 
     async fn history(
@@ -171,23 +170,24 @@ impl Store for Sqlite {
         before: Option<Version>,
         max: usize,
     ) -> Result<Vec<Change>, ReadError> {
-        let (key, info) = (key.clone(), self.info);
-        self.read(move |connection, known| item::history(connection, known, &info, &key, before, max).map(Ok))
-            .await
+        let (key, layout) = (key.clone(), Arc::clone(&self.layout));
+        self.read(move |connection, known| {
+            item::history(connection, known, &layout, &key, before, max).map(Ok)
+        })
+        .await
     }
 
     async fn decided(&self, key: &PartitionKey, command: CommandId) -> Result<Option<Decided>, ReadError> {
-        let (key, info) = (key.clone(), self.info);
-        self.read(move |connection, known| {
-            let log = known.log(info.partition_of(&key).0);
-            commit::decided(connection, &log, &info, &key, command).map(Ok)
+        let (key, layout) = (key.clone(), Arc::clone(&self.layout));
+        self.read(move |connection, _| {
+            commit::decided(connection, layout.log_of(&key)?, &layout.info, &key, command).map(Ok)
         })
         .await
     }
 
     async fn changes(&self, request: &ChangeRequest) -> Result<ChangePage, FeedError> {
-        let (request, info) = (request.clone(), self.info);
-        self.read(move |connection, known| feed::changes(connection, known, &info, &request)).await
+        let (request, layout) = (request.clone(), Arc::clone(&self.layout));
+        self.read(move |connection, known| feed::changes(connection, known, &layout, &request)).await
     }
 
     async fn position_before(
@@ -195,18 +195,16 @@ impl Store for Sqlite {
         partition: Partition,
         at: Timestamp,
     ) -> Result<Option<Position>, FeedError> {
-        if partition.0 >= self.info.partitions {
-            return Err(FeedError::NoPartition { asked: partition.0, partitions: self.info.partitions });
+        let (layout, partitions) = (Arc::clone(&self.layout), self.layout.info.partitions);
+        if partition.0 >= partitions {
+            return Err(FeedError::NoPartition { asked: partition.0, partitions });
         }
-        self.read(move |connection, known| {
-            let log = known.log(partition.0);
-            feed::position_before(connection, &log, at).map(Ok)
-        })
-        .await
+        self.read(move |connection, _| feed::position_before(connection, layout.log(partition)?, at).map(Ok))
+            .await
     }
 
     async fn head(&self) -> Result<Token, ReadError> {
-        let info = self.info;
+        let info = self.layout.info;
         self.read(move |connection, _| feed::head(connection, &info).map(Ok)).await
     }
 
@@ -224,21 +222,19 @@ impl Queue for Sqlite {
     async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
         queue::check_put(&message, &self.limits)?;
         let queue = queue.clone();
-        self.writer
-            .write(PutMessage(move |connection: &Connection, engine: &mut StoreEngine| {
-                queue::put(connection, engine, &queue, &message)
-            }))
-            .await
+        self.write_one("put", Wakes::QUEUE, move |connection, engine| {
+            queue::put(connection, engine, &queue, &message)
+        })
+        .await
     }
 
     async fn get(&self, queue: &Name, max: usize, visibility: Duration) -> Result<Vec<Delivery>, GetError> {
         queue::check_get(max, Some(visibility), &self.limits)?;
         let queue = queue.clone();
-        self.writer
-            .write(GetMessages(move |connection: &Connection, engine: &mut StoreEngine| {
-                queue::get(connection, engine, &queue, max, visibility).map(Ok)
-            }))
-            .await
+        self.write_one("get", Wakes::NOBODY, move |connection, engine| {
+            queue::get(connection, engine, &queue, max, visibility).map(Ok)
+        })
+        .await
     }
 
     async fn peek(&self, queue: &Name, max: usize) -> Result<Vec<Message>, GetError> {
@@ -246,7 +242,7 @@ impl Queue for Sqlite {
         let (queue, now) = (queue.clone(), self.clock.now());
         self.read(move |connection, _| {
             let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(Vec::new())) };
-            queue_reads::peek(connection, number, feed::moment(connection, now)?, max).map(Ok)
+            queue_reads::peek(connection, number, moment::seen(connection, now)?, max).map(Ok)
         })
         .await
     }
@@ -254,29 +250,26 @@ impl Queue for Sqlite {
     async fn update(&self, receipt: &Receipt, update: Update) -> Result<Receipt, ReceiptError> {
         queue::check_update(&update, &self.limits)?;
         let receipt = receipt.clone();
-        self.writer
-            .write(UpdateMessage(move |connection: &Connection, engine: &mut StoreEngine| {
-                queue::update(connection, engine, &receipt, &update)
-            }))
-            .await
+        self.write_one("update", Wakes::QUEUE, move |connection, engine| {
+            queue::update(connection, engine, &receipt, &update)
+        })
+        .await
     }
 
     async fn delete(&self, receipt: &Receipt) -> Result<(), ReceiptError> {
         let receipt = receipt.clone();
-        self.writer
-            .write(DeleteMessage(move |connection: &Connection, engine: &mut StoreEngine| {
-                queue::delete(connection, engine, &receipt)
-            }))
-            .await
+        self.write_one("delete", Wakes::NOBODY, move |connection, engine| {
+            queue::delete(connection, engine, &receipt)
+        })
+        .await
     }
 
     async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError> {
         let receipt = receipt.clone();
-        self.writer
-            .write(ParkMessage(move |connection: &Connection, engine: &mut StoreEngine| {
-                queue::park(connection, engine, &receipt, &parking)
-            }))
-            .await
+        self.write_one("park", Wakes::NOBODY, move |connection, engine| {
+            poison::park(connection, engine, &receipt, &parking)
+        })
+        .await
     }
 
     async fn parked(
@@ -288,7 +281,7 @@ impl Queue for Sqlite {
         let queue = queue.clone();
         self.read(move |connection, _| {
             let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(Vec::new())) };
-            queue::parked_after(connection, number, after, max).map(Ok)
+            poison::parked_after(connection, number, after, max).map(Ok)
         })
         .await
     }
@@ -297,43 +290,40 @@ impl Queue for Sqlite {
         let queue = queue.clone();
         self.read(move |connection, _| {
             let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(None)) };
-            Ok(Ok(queue::parked_row(connection, number, message)?.map(|(parked, _)| parked)))
+            Ok(Ok(poison::parked_row(connection, number, message)?.map(|(parked, _)| parked)))
         })
         .await
     }
 
     async fn replay(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError> {
         let queue = queue.clone();
-        self.writer
-            .write(ReplayMessage(move |connection: &Connection, engine: &mut StoreEngine| {
-                queue::replay(connection, engine, &queue, message)
-            }))
-            .await
+        self.write_one("replay", Wakes::QUEUE, move |connection, engine| {
+            poison::replay(connection, engine, &queue, message)
+        })
+        .await
     }
 
     async fn discard(&self, queue: &Name, message: MessageId) -> Result<(), ReplayError> {
         let queue = queue.clone();
-        self.writer
-            .write(ClearQueue(move |connection: &Connection, engine: &mut StoreEngine| {
-                queue::discard(connection, engine, &queue, message)
-            }))
-            .await
+        self.write_one("discard", Wakes::NOBODY, move |connection, engine| {
+            poison::discard(connection, engine, &queue, message)
+        })
+        .await
     }
 
     async fn clear(&self, queue: &Name) -> Result<u64, GetError> {
         let queue = queue.clone();
-        self.writer
-            .write(ClearQueue(move |connection: &Connection, engine: &mut StoreEngine| {
-                queue::clear(connection, engine, &queue).map(Ok)
-            }))
-            .await
+        self.write_one("clear", Wakes::NOBODY, move |connection, engine| {
+            queue::clear(connection, engine, &queue).map(Ok)
+        })
+        .await
     }
 
     async fn depth(&self, queue: &Name) -> Result<Depth, GetError> {
         let (queue, now) = (queue.clone(), self.clock.now());
         self.read(move |connection, _| {
             let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(Depth::default())) };
-            queue_reads::depth(connection, number, feed::moment(connection, now)?).map(Ok)
+            queue_reads::depth(connection, number, moment::seen(connection, now)?).map(Ok)
         })
         .await
     }
@@ -350,31 +340,29 @@ impl Cells for Sqlite {
     }
 
     async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
-        let (key, info) = (key.clone(), self.info);
+        let (key, info) = (key.clone(), self.layout.info);
         self.read(move |connection, _| cells::read(connection, &info, &key).map(Ok)).await
     }
 
     async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
         cells::check(&write.key, &write.value, &self.limits)?;
-        self.writer
-            .write(WriteCell(move |connection: &Connection, engine: &mut StoreEngine| {
-                cells::write(connection, engine, &write)
-            }))
-            .await
+        self.write_one("cell", Wakes::NOBODY, move |connection, engine| {
+            cells::write(connection, engine, &write)
+        })
+        .await
     }
 
     async fn delete(&self, key: &CellKey, expect: Expect) -> Result<(), CellError> {
         cells::check_key(key, &self.limits)?;
         let key = key.clone();
-        self.writer
-            .write(WriteCell(move |connection: &Connection, engine: &mut StoreEngine| {
-                cells::delete(connection, engine, &key, expect)
-            }))
-            .await
+        self.write_one("cell-delete", Wakes::NOBODY, move |connection, engine| {
+            cells::delete(connection, engine, &key, expect)
+        })
+        .await
     }
 
     async fn list(&self, space: &Name, after: Option<&str>, max: usize) -> Result<Vec<Cell>, ReadError> {
-        let (space, after, info) = (space.clone(), after.map(str::to_owned), self.info);
+        let (space, after, info) = (space.clone(), after.map(str::to_owned), self.layout.info);
         self.read(move |connection, _| cells::list(connection, &info, &space, after.as_deref(), max).map(Ok))
             .await
     }

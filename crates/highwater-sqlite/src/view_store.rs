@@ -1,7 +1,7 @@
 use crate::{
     OpenError, Options,
     location::Location,
-    operation::{Wakes, simple_operation},
+    operation::{Simple, Wakes},
     options::check,
     readers::{Readers, StartError, in_transaction},
     schema::VIEWS,
@@ -10,7 +10,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use highwater_core::{
-    Claim, Clock, Document, DocumentKey, EngineError, Epoch, Limits, ReadError, StoreId, ViewBatch, ViewName,
+    Claim, Document, DocumentKey, EngineError, Epoch, Limits, ReadError, StoreId, ViewBatch, ViewName,
     ViewReached, ViewSlot, ViewStore, ViewWriteError, Wake, Waker,
 };
 use rusqlite::Connection;
@@ -32,9 +32,6 @@ impl std::fmt::Debug for SqliteViews {
     }
 }
 
-simple_operation!(ClaimSlot, "claim", Wakes::NOBODY);
-simple_operation!(WriteView, "view", Wakes::VIEWS);
-
 /// Groups of a view store share nothing but their transaction.
 struct ViewEngine {
     location: Location,
@@ -46,8 +43,8 @@ impl Engine for ViewEngine {
     const BEFORE_COMMIT: &'static str = "sqlite.views.commit.before";
     const AFTER_COMMIT: &'static str = "sqlite.views.commit.after";
 
-    fn reconnect(&self) -> rusqlite::Result<Option<Connection>> {
-        self.location.reconnect()
+    fn reconnect(&self) -> Result<Option<Connection>, EngineError> {
+        self.location.reconnect(|connection| VIEWS.is(connection))
     }
 
     fn begin(&mut self, _: &Connection) -> rusqlite::Result<()> {
@@ -70,28 +67,23 @@ impl Engine for ViewEngine {
 impl SqliteViews {
     /// Opens the view store in a file; makes the file, and its folder, if they are not there.
     ///
-    /// Of the options it heeds `synchronous`, `readers` and `limits` (a document may be as large as a batch). It
-    /// needs no time; the clock is there because every engine gets one.
+    /// Of the options it heeds `synchronous`, `readers` and `limits`.
     ///
     /// # Errors
     /// [`OpenError`], one line that names the file and the way out.
-    pub fn open(
-        path: impl AsRef<Path>,
-        options: Options,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Self>, OpenError> {
-        Self::at(Location::file(path.as_ref(), &options), options, clock)
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, OpenError> {
+        Self::at(Location::file(path.as_ref(), &options), options)
     }
 
     /// A fresh view store in memory, gone with its last reference.
     ///
     /// # Errors
     /// [`OpenError`] when an option is out of its range.
-    pub fn in_memory(options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
-        Self::at(Location::Memory, options, clock)
+    pub fn in_memory(options: Options) -> Result<Arc<Self>, OpenError> {
+        Self::at(Location::Memory, options)
     }
 
-    fn at(location: Location, options: Options, _: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
+    fn at(location: Location, options: Options) -> Result<Arc<Self>, OpenError> {
         check(&options)?;
         let connection = VIEWS.open(&location, |_| Ok(()))?;
         let readers = Readers::start("views", &location, options.readers).map_err(|error| match error {
@@ -111,6 +103,16 @@ impl SqliteViews {
             readers.close().await;
         }
         self.writer.close().await;
+    }
+
+    async fn write_one<T: Send + 'static>(
+        &self,
+        kind: &'static str,
+        wakes: Wakes,
+        mut run: impl FnMut(&Connection) -> rusqlite::Result<Result<T, ViewWriteError>> + Send + 'static,
+    ) -> Result<T, ViewWriteError> {
+        let run = move |connection: &Connection, _: &mut ViewEngine| run(connection);
+        self.writer.write(Simple { kind, wakes, run }).await
     }
 
     async fn read<T, R>(
@@ -136,20 +138,13 @@ impl ViewStore for SqliteViews {
 
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
         let slot = slot.clone();
-        self.writer
-            .write(ClaimSlot(move |connection: &Connection, _: &mut ViewEngine| {
-                views::claim(connection, &slot, store_epoch)
-            }))
+        self.write_one("claim", Wakes::NOBODY, move |connection| views::claim(connection, &slot, store_epoch))
             .await
     }
 
     async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {
         batch.check(&self.limits)?;
-        self.writer
-            .write(WriteView(move |connection: &Connection, _: &mut ViewEngine| {
-                views::write(connection, &batch)
-            }))
-            .await
+        self.write_one("view", Wakes::VIEWS, move |connection| views::write(connection, &batch)).await
     }
 
     async fn documents(

@@ -2,7 +2,7 @@
 //! answers once that is on disk.
 //!
 //! A group runs without savepoints. When one member fails in SQLite, whether or not that took the transaction
-//! with it, the whole group is rolled back and its halves run again, each in a transaction of its own, and so on
+//! with it, or panics, the whole group is rolled back and its halves run again, each in a transaction of its own, and so on
 //! until the failed one is alone: no fragment of it can be committed, and the others do not notice. Errors are
 //! rare and savepoints are not free.
 //!
@@ -10,12 +10,13 @@
 //! file (which proves that it is there), and each member looks for its own traces.
 
 use crate::{
-    fault::{closed, engine_error},
+    fault::{closed, engine_error, panicked},
     operation::{Member, Operation, Task, Wakes},
 };
 use highwater_core::{EngineError, FailureKind, failpoint};
 use rusqlite::{Connection, ErrorCode};
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -50,8 +51,8 @@ pub(crate) trait Engine: Send + 'static {
     const BEFORE_COMMIT: &'static str;
     const AFTER_COMMIT: &'static str;
 
-    /// Opens the database again; `None` if it is gone with its connection.
-    fn reconnect(&self) -> rusqlite::Result<Option<Connection>>;
+    /// Opens the same database again; `None` if it is gone with its connection. Never makes a file.
+    fn reconnect(&self) -> Result<Option<Connection>, EngineError>;
     /// A transaction has begun.
     fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()>;
     /// The transaction has written something and is about to be committed.
@@ -111,13 +112,15 @@ impl<E: Engine> Writer<E> {
     {
         let (reply, answer) = oneshot::channel();
         let job: ReadJob<E> = Box::new(move |connection, engine| {
-            let outcome = match connection {
-                Some(connection) => {
-                    read(connection, engine).unwrap_or_else(|error| Err(engine_error(error).into()))
+            let Some(connection) = connection else { return drop(reply.send(Err(closed().into()))) };
+            let outcome = catch_unwind(AssertUnwindSafe(|| read(connection, engine)));
+            let _ = reply.send(match outcome {
+                Ok(read) => read.unwrap_or_else(|error| Err(engine_error(error).into())),
+                Err(_) => {
+                    engine.forget();
+                    Err(panicked().into())
                 }
-                None => Err(closed().into()),
-            };
-            let _ = reply.send(outcome);
+            });
         });
         if self.jobs.send(Job::Read(job)).is_err() {
             return Err(closed().into());
@@ -149,7 +152,7 @@ enum Failure {
     /// Nothing was written: no transaction could be had.
     Begin(EngineError),
     /// Nothing was written: a member failed and everything was rolled back.
-    Member(rusqlite::Error),
+    Member(EngineError),
     /// COMMIT reported an error.
     Commit(rusqlite::Error),
 }
@@ -190,11 +193,13 @@ impl<E: Engine> WriterThread<E> {
                 }
             }
             if !members.is_empty() {
-                self.group(&mut members);
-                self.tend_log();
+                self.group_and_go_on(&mut members);
             }
             match interruption {
-                Some(Job::Read(job)) => job(self.connection.as_ref(), &mut self.engine),
+                Some(Job::Read(job)) => {
+                    job(self.connection.as_ref(), &mut self.engine);
+                    self.leave_transaction();
+                }
                 Some(Job::Close(done, reply)) => {
                     self.close();
                     let _ = done.send(());
@@ -257,6 +262,32 @@ impl<E: Engine> WriterThread<E> {
         }
     }
 
+    /// Writes the members; if that panics, outside of what a member does, they are told and the thread goes on.
+    fn group_and_go_on(&mut self, members: &mut Members<E>) {
+        let grouped = catch_unwind(AssertUnwindSafe(|| {
+            self.group(members);
+            self.tend_log();
+        }));
+        if grouped.is_err() {
+            tracing::error!(database = E::NAME, "the writer panicked; its thread goes on");
+            self.engine.forget();
+            self.leave_transaction();
+            let message = "the outcome of the write is not known: the database's thread panicked; try again";
+            let unknown = EngineError::new(FailureKind::Unavailable, message);
+            members.drain(..).for_each(|member| member.fail(unknown.clone()));
+        }
+    }
+
+    /// Rolls back what is open; a connection that cannot is given up.
+    fn leave_transaction(&mut self) {
+        if let Some(connection) = &self.connection
+            && !connection.is_autocommit()
+            && execute(connection, "ROLLBACK").is_err()
+        {
+            self.connection = None;
+        }
+    }
+
     /// Writes the members and answers each of them.
     fn group(&mut self, members: &mut Members<E>) {
         let (started, size) = (Instant::now(), members.len());
@@ -294,9 +325,7 @@ impl<E: Engine> WriterThread<E> {
                 }
                 self.engine.wake(wakes);
             }
-            Err(Failure::Begin(error)) => members.drain(..).for_each(|member| member.fail(error.clone())),
-            Err(Failure::Member(error)) => {
-                let error = engine_error(error);
+            Err(Failure::Begin(error) | Failure::Member(error)) => {
                 members.drain(..).for_each(|member| member.fail(error.clone()));
             }
             Err(Failure::Commit(error)) => self.resolve(members, error),
@@ -308,15 +337,13 @@ impl<E: Engine> WriterThread<E> {
         self.ensure_connection().map_err(Failure::Begin)?;
         let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
         begin(connection).map_err(Failure::Begin)?;
-        let written = self.run(members);
-        let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
-        if let Err(error) = written {
+        let written = catch_unwind(AssertUnwindSafe(|| self.run(members)));
+        if let Err(error) = written.unwrap_or_else(|_| Err(panicked())) {
             self.engine.forget();
-            if !connection.is_autocommit() && execute(connection, "ROLLBACK").is_err() {
-                self.connection = None;
-            }
+            self.leave_transaction();
             return Err(Failure::Member(error));
         }
+        let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
         failpoint::hit(E::BEFORE_COMMIT);
         let started = Instant::now();
         execute(connection, "COMMIT").map_err(Failure::Commit)?;
@@ -327,33 +354,27 @@ impl<E: Engine> WriterThread<E> {
     }
 
     /// Runs the members inside the transaction that has begun.
-    fn run(&mut self, members: &mut Members<E>) -> rusqlite::Result<()> {
-        let Some(connection) = &self.connection else { return Err(gone()) };
+    fn run(&mut self, members: &mut Members<E>) -> Result<(), EngineError> {
+        let defect = |what: &str| EngineError::new(FailureKind::Other, format!("{what}; please report this"));
+        let Some(connection) = &self.connection else { return Err(closed()) };
         let before = connection.total_changes();
-        self.engine.begin(connection)?;
-        let alone = members.len() == 1;
+        self.engine.begin(connection).map_err(engine_error)?;
         for member in members.iter_mut() {
             let changes = connection.total_changes();
-            let refused = member.run(connection, &mut self.engine)?;
+            let refused = member.run(connection, &mut self.engine).map_err(engine_error)?;
             if refused && connection.total_changes() != changes {
-                if !alone {
-                    return Err(gone());
-                }
-                // Refused after it had written: alone in its transaction, that can simply be undone.
-                execute(connection, "ROLLBACK")?;
-                self.engine.forget();
-                return execute(connection, "BEGIN IMMEDIATE");
+                return Err(defect("an operation was refused after it had written something"));
             }
         }
         if connection.total_changes() != before {
-            self.engine.finish(connection)?;
+            self.engine.finish(connection).map_err(engine_error)?;
         }
-        if connection.is_autocommit() { Err(gone()) } else { Ok(()) }
+        if connection.is_autocommit() { Err(defect("the transaction ended by itself")) } else { Ok(()) }
     }
 
     fn ensure_connection(&mut self) -> Result<(), EngineError> {
         if self.connection.is_none() {
-            self.connection = self.engine.reconnect().map_err(engine_error)?;
+            self.connection = self.engine.reconnect()?;
         }
         if self.connection.is_some() { Ok(()) } else { Err(closed()) }
     }
@@ -406,7 +427,7 @@ impl<E: Engine> WriterThread<E> {
                     drop(connection);
                     self.connection = Some(fresh);
                 }
-                Err(error) => return Err(engine_error(error)),
+                Err(error) => return Err(error),
             }
         }
         self.ensure_connection()?;
@@ -456,11 +477,6 @@ fn begin(connection: &Connection) -> Result<(), EngineError> {
 
 fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(|_| ())
-}
-
-/// The transaction was ended by something inside it.
-fn gone() -> rusqlite::Error {
-    rusqlite::Error::StatementChangedRows(0)
 }
 
 #[cfg(test)]

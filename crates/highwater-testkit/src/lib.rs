@@ -32,6 +32,9 @@
 //! highwater_testkit::conformance! { on_disk: OnDisk }
 //! ```
 //!
+//! A rule that needs more of the factory than it can do, such as opening a backend again, gets no test;
+//! `the_features_of_the_factory_are_those_listed` names it.
+//!
 //! [`run`] runs all rules at once and reports every broken one with what was expected and what was found.
 //!
 //! A rule proves something only if a store that breaks it is caught. [`WRONG`] lists deliberately wrong stores,
@@ -62,6 +65,8 @@ pub use given::{AggregateTest, Decided, ViewTest, given, view};
 pub use rule::{Area, Checking, Need, Rule};
 pub use rules::RULES;
 pub use subject::Subject;
+#[doc(hidden)]
+pub use suite::same_features;
 pub use suite::{Outcome, Report, check, run};
 pub use test_clock::TestClock;
 pub use wrong::{WRONG, Wrong};

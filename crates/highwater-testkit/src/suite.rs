@@ -1,4 +1,4 @@
-use crate::{Broken, Factory, RULES, Rule, Subject, TestClock};
+use crate::{Broken, Factory, Need, RULES, Rule, Subject, TestClock};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::runtime;
 
@@ -76,15 +76,30 @@ pub fn run(factory: impl Factory) -> Report {
 /// Checks the rule of this name.
 ///
 /// # Errors
-/// A report of that one rule, unless it is kept or the factory cannot do what it needs.
+/// A report of that one rule, unless it is kept; also when the factory cannot do what it needs, or when there is no
+/// such rule: a check that was not made proves nothing.
 pub fn check(factory: impl Factory, name: &str) -> Result<(), Report> {
     let rules: Vec<Rule> = RULES.iter().filter(|rule| rule.name == name).copied().collect();
     let report = judge(Arc::new(factory), &rules);
-    if report.outcomes.iter().any(|(_, outcome)| *outcome == Outcome::LeftOut) {
-        // A test has no third result; `--nocapture` shows which rules this engine was never asked about.
-        println!("left out, because the factory cannot do what it needs: {name}");
+    let kept = |(_, outcome): &(Rule, Outcome)| *outcome == Outcome::Kept;
+    if !report.outcomes.is_empty() && report.outcomes.iter().all(kept) { Ok(()) } else { Err(report) }
+}
+
+/// Whether a factory can do exactly what its tests say it can; prints the rules that are left out.
+#[doc(hidden)]
+pub fn same_features(factory: impl Factory, listed: &[Need]) -> Result<(), String> {
+    let features = factory.features();
+    for rule in RULES {
+        let can = rule.needs.is_none_or(|need| listed.contains(&need));
+        if can != rule.applies(features) {
+            let says = if can { "lists" } else { "does not list" };
+            return Err(format!("`can` {says} {:?}, Factory::features says otherwise", rule.needs));
+        }
+        if !can {
+            println!("left out, this factory cannot do what it needs: {}", rule.name);
+        }
     }
-    report.all_kept()
+    Ok(())
 }
 
 fn judge(factory: Arc<dyn Factory>, rules: &[Rule]) -> Report {
@@ -125,13 +140,25 @@ fn outcome(factory: &Arc<dyn Factory>, rule: &Rule, seed: u64) -> Outcome {
 /// Makes one `#[test]` for each rule, named after it, in a module:
 /// `conformance! { in_memory: InMemory::default() }`. The expression makes the [`Factory`] and is evaluated
 /// for each test.
+///
+/// What the factory can do besides stands behind it, in the words of [`Need`]:
+/// `conformance! { on_disk: OnDisk::new(), can Reopen }`. Rules that need something else have no test: what is not
+/// checked does not pass. One test more checks that the list is what [`Factory::features`] says, and names the rules
+/// left out.
 #[macro_export]
 macro_rules! conformance {
-    ($module:ident: $factory:expr) => {
+    ($module:ident: $factory:expr $(, can $($can:ident),+)?) => {
         mod $module {
             #[allow(unused_imports)]
             use super::*;
-            $crate::__every_rule! { [$crate::__tests] [$factory] }
+
+            /// What the factory can do is what these tests rely on.
+            #[test]
+            fn the_features_of_the_factory_are_those_listed() -> Result<(), String> {
+                $crate::same_features($factory, &[$($($crate::Need::$can),+)?])
+            }
+
+            $crate::__every_rule! { [$crate::__tests] [$factory] [$($($can)+)?] }
         }
     };
 }
@@ -139,13 +166,26 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tests {
-    ([$factory:expr] $($file:ident $area:ident {
+    ([$factory:expr] $can:tt $($file:ident $area:ident {
         $($name:ident [$($invariant:literal)?] $((needs $need:ident))? $says:literal;)*
     })*) => { $($(
+        $crate::__test! { $can [$($need)?] [$factory] $name $says }
+    )*)* };
+}
+
+/// One rule as a test: `[what the factory can do] [what the rule needs] …`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __test {
+    ($can:tt [] [$factory:expr] $name:ident $says:literal) => {
         #[doc = $says]
         #[test]
         fn $name() -> Result<(), $crate::Report> {
             $crate::check($factory, stringify!($name))
         }
-    )*)* };
+    };
+    ([Reopen $($can:ident)*] [Reopen] $($rest:tt)*) => { $crate::__test! { [] [] $($rest)* } };
+    ([Hold $($can:ident)*] [Hold] $($rest:tt)*) => { $crate::__test! { [] [] $($rest)* } };
+    ([$other:ident $($can:ident)*] $($rest:tt)*) => { $crate::__test! { [$($can)*] $($rest)* } };
+    ([] [$need:ident] $($left_out:tt)*) => {};
 }

@@ -119,7 +119,10 @@ fn class_of_link(error: &(dyn Error + 'static)) -> Option<ErrorClass> {
         || error.is::<InvalidJson>()
         || error.is::<InvalidKey>()
         || error.is::<InvalidName>()
-        || matches!(error.downcast_ref(), Some(ViewWriteError::TooLarge { .. }));
+        || matches!(
+            error.downcast_ref(),
+            Some(ViewWriteError::TooLarge { .. } | ViewWriteError::OtherStore { .. })
+        );
     permanent.then_some(ErrorClass::Permanent)
 }
 

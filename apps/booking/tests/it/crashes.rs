@@ -125,7 +125,7 @@ impl House {
 
     /// Waits for the verdict, and remembers it.
     fn decided(&mut self, id: CommandId) -> Verdict {
-        let verdict = until("a verdict", || self.look(id).0);
+        let verdict = until(&format!("invariant 5, nothing is lost: {id} is decided"), || self.look(id).0);
         self.seen.entry(id).or_insert_with(|| verdict.clone());
         verdict
     }
@@ -156,7 +156,7 @@ impl House {
             token.merge(&reached.unwrap());
         }
         for month in ["11", "12"] {
-            until("the calendar catches up", || {
+            until("invariant 3, every view gets every change: the calendar catches up", || {
                 let page = self.web().get(&format!("/booking/?year=2999&month={month}&token={token}"));
                 assert_eq!(page.status, 200);
                 (!page.body.contains("has not caught up")).then_some(())
@@ -166,7 +166,7 @@ impl House {
             matches!(asked, Asked::Reserve { .. }) || self.seen[id] == Verdict::Accepted
         });
         let letters = letters.count();
-        until("every guest has a letter", || {
+        until("invariant 3, every event reaches the mail: every guest has a letter", || {
             (self.web().get("/booking/mails").body.matches("<li>").count() >= letters).then_some(())
         });
         self.gather()

@@ -14,10 +14,10 @@ impl Engine for Fickle {
     const BEFORE_COMMIT: &'static str = "fickle.before";
     const AFTER_COMMIT: &'static str = "fickle.after";
 
-    fn reconnect(&self) -> rusqlite::Result<Option<Connection>> {
-        let connection = Connection::open(&self.path)?;
+    fn reconnect(&self) -> Result<Option<Connection>, EngineError> {
+        let connection = Connection::open(&self.path).map_err(engine_error)?;
         if let Some(kept) = self.kept {
-            connection.execute("INSERT INTO kept VALUES (?1)", [kept])?;
+            connection.execute("INSERT INTO kept VALUES (?1)", [kept]).map_err(engine_error)?;
         }
         Ok(Some(connection))
     }
@@ -35,13 +35,16 @@ impl Engine for Fickle {
     fn wake(&self, _: Wakes) {}
 }
 
-/// Writes a name; `fatal` makes the COMMIT of its transaction fail.
+/// Writes a name; `fatal` makes the COMMIT of its transaction fail, others do what they are called.
 struct Keep(&'static str);
 
 impl Operation<Fickle> for Keep {
     type Output = &'static str;
     type Error = CommitError;
-    const KIND: &'static str = "keep";
+
+    fn kind(&self) -> &'static str {
+        "keep"
+    }
 
     fn run(
         &mut self,
@@ -52,10 +55,12 @@ impl Operation<Fickle> for Keep {
             return Ok(Err(CommitError::Empty));
         }
         connection.execute("INSERT INTO kept VALUES (?1)", [self.0])?;
-        if self.0 == "fatal" {
-            connection.execute("INSERT INTO orphan VALUES (1)", [])?;
+        match self.0 {
+            "fatal" => connection.execute("INSERT INTO orphan VALUES (1)", []).map(|_| Ok("written")),
+            "panics" => panic!("on purpose"),
+            "refused late" => Ok(Err(CommitError::Empty)),
+            _ => Ok(Ok("written")),
         }
-        Ok(Ok("written"))
     }
 
     fn resolve(&mut self, connection: &Connection, _: &mut Fickle) -> rusqlite::Result<Option<&'static str>> {
@@ -79,8 +84,11 @@ fn database(path: &Path) -> Connection {
     connection
 }
 
-/// Runs three as one group whose COMMIT reports an error, then one more.
-fn outcomes(kept: Option<&'static str>) -> (Vec<Result<&'static str, CommitError>>, Vec<String>) {
+/// Runs three as one group, then one more; returns what each was told and what is in the table.
+fn outcomes(
+    group: [&'static str; 3],
+    kept: Option<&'static str>,
+) -> (Vec<Result<&'static str, CommitError>>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fickle.db");
     let (_jobs, queue) = mpsc::channel();
@@ -88,7 +96,7 @@ fn outcomes(kept: Option<&'static str>) -> (Vec<Result<&'static str, CommitError
     let mut thread = WriterThread::new(database(&path), engine, queue);
     let mut answers = Vec::new();
     let mut members: Members<Fickle> = Vec::new();
-    for name in ["fatal", "refused", "other"] {
+    for name in group {
         let (reply, answer) = oneshot::channel();
         members.push(Box::new(Task::new(Keep(name), reply)));
         answers.push(answer);
@@ -111,7 +119,7 @@ fn is_unknown(outcome: &Result<&'static str, CommitError>) -> bool {
 
 #[test]
 fn after_a_failed_commit_nobody_is_told_it_was_written_and_the_next_group_goes_on() {
-    let (answers, names) = outcomes(None);
+    let (answers, names) = outcomes(["fatal", "refused", "other"], None);
     assert!(is_unknown(&answers[0]) && is_unknown(&answers[2]), "{answers:?}");
     assert!(matches!(answers[1], Err(CommitError::Empty)), "a refusal stands");
     assert!(matches!(answers[3], Ok("written")));
@@ -120,8 +128,21 @@ fn after_a_failed_commit_nobody_is_told_it_was_written_and_the_next_group_goes_o
 
 #[test]
 fn after_a_failed_commit_each_member_is_resolved_by_what_is_on_disk() {
-    let (answers, names) = outcomes(Some("other"));
+    let (answers, names) = outcomes(["fatal", "refused", "other"], Some("other"));
     assert!(is_unknown(&answers[0]), "{answers:?}");
     assert!(matches!(answers[2], Ok("found")), "{answers:?}");
     assert_eq!(names, ["other", "next"]);
+}
+
+#[test]
+fn a_member_that_panics_or_breaks_its_word_fails_alone_and_the_thread_goes_on() {
+    for culprit in ["panics", "refused late"] {
+        let (answers, names) = outcomes(["one", culprit, "two"], None);
+        let Err(CommitError::Engine(error)) = &answers[1] else { panic!("{culprit}: {answers:?}") };
+        assert_eq!(error.kind(), FailureKind::Other, "{culprit}");
+        for index in [0, 2, 3] {
+            assert!(matches!(answers[index], Ok("written")), "{culprit}: {answers:?}");
+        }
+        assert_eq!(names, ["one", "two", "next"], "{culprit}");
+    }
 }

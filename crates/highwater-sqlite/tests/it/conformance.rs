@@ -2,7 +2,7 @@
 
 use highwater_core::{Backend, StoreId, async_trait};
 use highwater_sqlite::{Options, open};
-use highwater_testkit::{Factory, Features, Problem, TestClock, conformance};
+use highwater_testkit::{Factory, Features, Need, Problem, RULES, TestClock, conformance};
 use std::{
     collections::HashMap,
     path::PathBuf,
@@ -57,4 +57,12 @@ impl Factory for OnDisk {
     }
 }
 
-conformance! { on_disk: OnDisk::new() }
+conformance! { on_disk: OnDisk::new(), can Reopen }
+
+#[test]
+fn no_rule_is_left_out_everywhere() {
+    for rule in RULES {
+        // The first two are above, the third is in `held.rs`.
+        assert!(matches!(rule.needs, None | Some(Need::Reopen | Need::Hold)), "{rule:?}");
+    }
+}

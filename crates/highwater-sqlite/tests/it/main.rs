@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail as the test itself may")]
 
-#[cfg(not(feature = "failpoints"))]
 mod conformance;
-mod groups;
+mod lost;
 mod opening;
 mod processes;
 mod reopening;
 mod support;
+mod sweeping;

@@ -1,5 +1,5 @@
 use crate::support::{HandClock, open, options, put};
-use highwater_core::{Expect, Store};
+use highwater_core::{Expect, Limits, Store};
 use highwater_sqlite::{OpenError, Sqlite, SqliteViews};
 use std::{fs, path::Path};
 
@@ -60,7 +60,7 @@ async fn another_applications_database_is_refused_and_left_alone() {
 async fn a_view_store_is_not_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.db");
-    drop(SqliteViews::open(&path, options(), HandClock::at(0)).unwrap());
+    drop(SqliteViews::open(&path, options()).unwrap());
     let error = refused(&path);
     assert!(error.to_string().contains("it is a Highwater view store"), "{error}");
 }
@@ -113,6 +113,20 @@ async fn options_out_of_range_are_refused() {
         assert!(error.to_string().contains("between 1 and 1024"), "{error}");
     }
     assert!(Sqlite::in_memory(options().readers(0), HandClock::at(0)).is_err());
+    let limited = |change: fn(&mut Limits)| {
+        let mut limits = Limits::portable();
+        change(&mut limits);
+        Sqlite::in_memory(options().limits(limits), HandClock::at(0))
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(limited(|limits| limits.events_per_change = 65_535), Ok(()));
+    let refused = [
+        limited(|limits| limits.events_per_change = 65_536),
+        limited(|limits| limits.writes_per_batch = 65_536),
+        limited(|limits| limits.change_bytes = usize::MAX),
+    ];
+    assert!(refused.iter().all(|refused| refused.as_ref().is_err_and(|why| why.contains("must be at most"))));
 }
 
 #[tokio::test]

@@ -139,11 +139,11 @@ async fn view_slots_and_documents_survive_and_an_old_claim_is_fenced() {
         let write = DocumentWrite::new("2026-12", expected, Some(Body::new(json("[]"))), marks);
         ViewBatch::new(slot.clone(), claim, Position::new(position).unwrap(), vec![write])
     };
-    let views = SqliteViews::open(&path, options(), HandClock::at(0)).unwrap();
+    let views = SqliteViews::open(&path, options()).unwrap();
     let old = views.claim(&slot, Epoch(1)).await.unwrap();
     views.write(batch(old, 5, 0)).await.unwrap();
     views.close().await;
-    let views = SqliteViews::open(&path, options(), HandClock::at(0)).unwrap();
+    let views = SqliteViews::open(&path, options()).unwrap();
     let claim = views.claim(&slot, Epoch(1)).await.unwrap();
     assert_eq!((claim.owner_epoch, claim.position), (2, Position::new(5)));
     let mut stale = old;

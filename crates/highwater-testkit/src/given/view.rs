@@ -2,7 +2,9 @@ use crate::{Delegate, DelegateStore, Problem};
 use highwater::{Aggregate, Engine, Follow, View, encode_event};
 use highwater_core::*;
 use serde_json::Value;
-use std::sync::Arc;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::OnceCell;
 
 /// A view and the events that it is to fold.
 ///
@@ -38,22 +40,25 @@ use std::sync::Arc;
 /// # async fn main() {
 /// use highwater_testkit::view;
 ///
-/// view(Turnover)
+/// let turnover = view(Turnover)
 ///     .given::<Account>("barbara", [Event::Deposited { cents: 5 }, Event::Deposited { cents: 2 }])
-///     .given::<Account>("bernard", [Event::Deposited { cents: 1 }])
-///     .then("all", Some(8))
-///     .await;
+///     .given::<Account>("bernard", [Event::Deposited { cents: 1 }]);
+/// turnover.then("all", Some(8)).await;
+/// turnover.then("none", None).await;
 /// # }
 /// ```
 #[must_use = "nothing is tested before `then`"]
 pub struct ViewTest<V: View> {
-    view: V,
-    batches: Vec<Result<Batch, Problem>>,
+    /// Absent once the engine has it.
+    view: Mutex<Option<V>>,
+    batches: Vec<Result<Batch, String>>,
+    /// Made at the first `then`: it has followed the log twice over.
+    settled: OnceCell<Result<Engine, String>>,
 }
 
 /// Begins with a view that has seen nothing.
 pub fn view<V: View>(view: V) -> ViewTest<V> {
-    ViewTest { view, batches: Vec::new() }
+    ViewTest { view: Mutex::new(Some(view)), batches: Vec::new(), settled: OnceCell::new() }
 }
 
 impl<V: View> std::fmt::Debug for ViewTest<V> {
@@ -68,13 +73,18 @@ fn batch<A: Aggregate>(key: &str, events: Vec<A::Event>) -> Result<Batch, Proble
     Ok(Batch::new(key.partition_key, vec![Write::keep(key.container, key.id).events(events)]))
 }
 
+/// An error that can be told more than once.
+fn told<T>(result: Result<T, Problem>) -> Result<T, String> {
+    result.map_err(|problem| problem.to_string())
+}
+
 impl<V: View> ViewTest<V> {
     /// Lets these events have happened to the aggregate under `key`, each in a commit of its own.
     pub fn given<A: Aggregate>(mut self, key: &str, events: impl IntoIterator<Item = A::Event>) -> Self
     where
         V: Follow<A>,
     {
-        self.batches.extend(events.into_iter().map(|event| batch::<A>(key, vec![event])));
+        self.batches.extend(events.into_iter().map(|event| told(batch::<A>(key, vec![event]))));
         self
     }
 
@@ -87,36 +97,56 @@ impl<V: View> ViewTest<V> {
     where
         V: Follow<A>,
     {
-        self.batches.push(batch::<A>(key, events.into_iter().collect()));
+        self.batches.push(told(batch::<A>(key, events.into_iter().collect())));
         self
     }
 
-    /// The document under `key` is this; `None`: there is none.
+    /// The document under `key` is this; `None`: there is none. May be asked for several keys, one after the other.
     ///
     /// # Panics
-    /// When it is not, or the events cannot be committed or folded; that is the test's failure.
-    pub async fn then(self, key: &str, expected: Option<V::Document>) {
-        let found = self.run(key).await;
-        assert!(found.is_ok(), "{found:?}");
-        let expected = expected.map(|document| serde_json::to_value(document).unwrap_or_default());
-        assert_eq!(found.unwrap_or_default(), expected, "found on the left, expected on the right");
+    /// When it is not, or the events cannot be committed or folded; that is the test's failure, and the message
+    /// begins with the place in the test.
+    #[track_caller]
+    pub fn then<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<V::Document>,
+    ) -> impl Future<Output = ()> + Send + use<'a, V> {
+        let at = Location::caller();
+        async move {
+            let expected = expected.map(|document| serde_json::to_value(document).unwrap_or_default());
+            let found = self.document(key).await;
+            assert!(found.is_ok(), "{at}: {found:?}");
+            let found = found.unwrap_or_default();
+            assert!(
+                found == expected,
+                "{at}: document `{key}`\n expected: {expected:?}\n    found: {found:?}"
+            );
+        }
     }
 
-    async fn run(self, key: &str) -> Result<Option<Value>, Problem> {
+    async fn document(&self, key: &str) -> Result<Option<Value>, Problem> {
+        let settle = async || told(self.settle().await);
+        let engine = self.settled.get_or_init(settle).await.as_ref().map_err(Clone::clone)?;
+        let document = engine.view::<V>().get(key).await?.document;
+        Ok(document.map(serde_json::to_value).transpose()?)
+    }
+
+    async fn settle(&self) -> Result<Engine, Problem> {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).take();
         let first = Engine::in_memory().start().await?;
-        for batch in self.batches {
-            first.backend().store.commit(batch?).await?;
+        for batch in &self.batches {
+            first.backend().store.commit(batch.clone()?).await?;
         }
         let clock = first.clock().ok_or("the engine is not driven")?.clone();
         let mut backend = first.backend().clone();
         backend.store = Arc::new(Delegate(Twice(backend.store)));
-        let engine = Engine::driven_on(backend, clock).view(self.view).start().await?;
+        let engine = Engine::driven_on(backend, clock).view(view.ok_or("the view is gone")?).start().await?;
         let settled = engine.settle().await.map_err(|error| error.to_string())?;
-        if let Some(step) = settled.trouble().first() {
-            return Err(format!("the view does not settle: {step:?}").into());
+        match settled.trouble().first() {
+            Some(step) => Err(format!("the view does not settle: {step:?}").into()),
+            None => Ok(engine),
         }
-        let document = engine.view::<V>().get(key).await?.document;
-        Ok(document.map(serde_json::to_value).transpose()?)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     Broken, Subject,
-    broken::{Kept, ensure, refused, same},
-    sample::{event, json_of_size, key, name, pk, put, write},
+    broken::{Given, Kept, ensure, refused, same, some},
+    sample::{event, json_of_size, key, name, pk, put, rejected, write},
 };
 use bytes::Bytes;
 use highwater_core::*;
@@ -72,6 +72,34 @@ pub(super) async fn a_change_has_as_many_events_as_allowed_and_no_more(s: Subjec
     let found = s.store().history(&item, None, 1).await?;
     same("the events", found.first().map(|change| change.events.len()), Some(most))?;
     too_large(&s, explained(most + 1)?, most + 1, most).await
+}
+
+pub(super) async fn an_events_name_is_as_long_as_allowed_and_no_longer(s: Subject) -> Kept {
+    let item = key("days", "p", "a")?;
+    let named = |bytes: usize| -> Result<Vec<Write>, Broken> {
+        Ok(vec![put(&item, 1)?.events(vec![event(&"E".repeat(bytes), 1)?])])
+    };
+    commit(&s, named(Event::NAME)?).await?;
+    let found = s.store().history(&item, None, 1).await?.into_iter().next();
+    let found = found.and_then(|change| change.events.into_iter().next()).map(|event| event.name.len());
+    same("the bytes of the longest name", found, Some(Event::NAME))?;
+    too_large(&s, named(Event::NAME + 1)?, Event::NAME + 1, Event::NAME).await
+}
+
+pub(super) async fn the_reason_of_a_rejection_counts_in_the_first_change(s: Subject) -> Kept {
+    let (most, item) = (s.store().limits().change_bytes, key("days", "p", "a")?);
+    let decide = async |id, bytes: usize| {
+        let mark = rejected(id, "x", &"r".repeat(bytes));
+        let batch = Batch::new(item.partition_key.clone(), vec![write(&item, Op::Keep)]);
+        s.store().commit(batch.command(mark)).await
+    };
+    let (full, over) = (CommandId::random(), CommandId::random());
+    decide(full, most).await?;
+    let found = some("a decision", s.store().decided(&item.partition_key, full).await?).given()?;
+    same("the bytes of the longest reason", found.mark.size(), most)?;
+    let result = decide(over, most + 1).await;
+    refused!(result, CommitError::TooLarge { size, limit, .. } if size == most + 1 && limit == most)?;
+    same("the decision refused", s.store().decided(&item.partition_key, over).await?, None)
 }
 
 pub(super) async fn a_batch_without_a_write_is_refused(s: Subject) -> Kept {

@@ -145,6 +145,10 @@ macro_rules! __every_rule {
                 "A batch as large as allowed is accepted; one byte more is refused.";
             a_change_has_as_many_events_as_allowed_and_no_more []
                 "A change with as many events as allowed is accepted; one more is refused.";
+            an_events_name_is_as_long_as_allowed_and_no_longer []
+                "An event under the longest name is accepted; one byte more is refused.";
+            the_reason_of_a_rejection_counts_in_the_first_change []
+                "A rejection whose reason fills what a change may have is accepted; one byte more is refused.";
             a_batch_without_a_write_is_refused []
                 "A batch without a write is refused.";
             a_batch_writes_each_item_once []
@@ -222,7 +226,9 @@ macro_rules! __every_rule {
             a_message_of_the_greatest_size_can_be_parked [5]
                 "A message as large as allowed can be parked, reason, error and history included.";
             a_replayed_message_starts_afresh_with_its_history [5]
-                "A replayed message is visible at once under the same id, with count 0 and the history it had.";
+                "A replayed message is visible at once with id, history, count 0 and a note why it was parked.";
+            long_notes_and_reasons_are_cut []
+                "A note in a history and the texts of a parking are cut at their limits, and nothing is refused.";
             a_message_is_replayed_once [5]
                 "A parked message can be replayed once; a second replay finds nothing parked.";
             a_discarded_message_is_gone_for_good []
@@ -281,6 +287,12 @@ macro_rules! __every_rule {
                 "A view whose partitions stand in several epochs of a store says the lowest.";
             generations_and_stores_are_kept_apart []
                 "The next generation of a view has documents and positions of its own.";
+            a_generation_of_a_view_belongs_to_one_store [4]
+                "A generation of a view that was claimed for one store is refused to any other, by both their names.";
+            a_document_is_as_large_as_allowed_and_no_larger []
+                "A document as large as allowed is written; one byte more is refused.";
+            a_batch_has_as_many_documents_as_allowed_and_no_more []
+                "A batch with as many documents as allowed is written; one more is refused.";
             a_documents_key_is_as_long_as_allowed_and_no_longer []
                 "A document under the longest key is written; one byte more is refused.";
             marks_keep_many_sources_and_the_greatest_numbers [4]

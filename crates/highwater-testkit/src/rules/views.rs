@@ -3,7 +3,7 @@
 use crate::{
     Broken, Subject,
     broken::{Given, Kept, ensure, refused, same, some},
-    sample::{body, hostile_keys, name},
+    sample::{body, hostile_keys, json_of_size, name},
 };
 use highwater_core::*;
 use std::collections::BTreeMap;
@@ -244,6 +244,50 @@ pub(super) async fn generations_and_stores_are_kept_apart(s: Subject) -> Kept {
     same("the position of the first", reached(&s, 0).await?, Some(5))?;
     let other = StoreId::random();
     same("another store", s.views().reached(&view()?, other).await?, None)
+}
+
+pub(super) async fn a_generation_of_a_view_belongs_to_one_store(s: Subject) -> Kept {
+    let (here, other) = (slot(&s, 0)?, StoreId::random());
+    let mut claim = s.views().claim(&here, Epoch(1)).await?;
+    write(&s, &here, &mut claim, 5, vec![document("a", 0, 1)?]).await?;
+    for partition in [0, 1] {
+        let there = ViewSlot { store: other, ..slot(&s, partition)? };
+        let result = s.views().claim(&there, Epoch(1)).await;
+        refused!(result, ViewWriteError::OtherStore { view, found, asked }
+            if view == here.view && found == here.store && asked == other)?;
+    }
+    same("how far the view has come in the other store", s.views().reached(&view()?, other).await?, None)?;
+    write(&s, &here, &mut claim, 6, Vec::new()).await?;
+    let next = ViewName { generation: 2, ..view()? };
+    s.views().claim(&ViewSlot { view: next, store: other, ..here }, Epoch(1)).await?;
+    Ok(())
+}
+
+pub(super) async fn a_document_is_as_large_as_allowed_and_no_larger(s: Subject) -> Kept {
+    let (slot, most) = (slot(&s, 0)?, s.views().limits().document_bytes);
+    let sized = |bytes| -> Result<Vec<DocumentWrite>, Broken> {
+        let mut write = document("a", 0, 1)?;
+        write.body = Some(Body::new(json_of_size(bytes)?));
+        Ok(vec![write])
+    };
+    let claim = s.views().claim(&slot, Epoch(1)).await?;
+    let result = s.views().write(batch(&slot, claim, 1, sized(most + 1)?)?).await;
+    refused!(result, ViewWriteError::TooLarge { size, limit, .. } if size == most + 1 && limit == most)?;
+    same("the document refused", read(&s, "a").await?, None)?;
+    s.views().write(batch(&slot, claim, 1, sized(most)?)?).await?;
+    let found = read(&s, "a").await?.and_then(|document| document.body);
+    same("the bytes of the largest", found.map(|body| body.json.as_bytes().len()), Some(most))
+}
+
+pub(super) async fn a_batch_has_as_many_documents_as_allowed_and_no_more(s: Subject) -> Kept {
+    let (slot, most) = (slot(&s, 0)?, s.views().limits().documents_per_batch);
+    let many = |count| (0..count).map(|n| document(&n.to_string(), 0, 1)).collect::<Result<Vec<_>, _>>();
+    let claim = s.views().claim(&slot, Epoch(1)).await?;
+    let result = s.views().write(batch(&slot, claim, 1, many(most + 1)?)?).await;
+    refused!(result, ViewWriteError::TooLarge { size, limit, .. } if size == most + 1 && limit == most)?;
+    same("the documents after a refused batch", s.views().list(&view()?, None, 1).await?, Vec::new())?;
+    s.views().write(batch(&slot, claim, 1, many(most)?)?).await?;
+    same("the documents", s.views().list(&view()?, None, most + 1).await?.len(), most)
 }
 
 pub(super) async fn a_documents_key_is_as_long_as_allowed_and_no_longer(s: Subject) -> Kept {

@@ -184,6 +184,9 @@ macro_rules! __every_wrong {
             writes_the_position_later
                 "Hands a view over before the position of its last documents is written."
                 breaks a_take_over_starts_where_the_last_batch_ended;
+            mixes_stores
+                "Takes the positions and documents of one store for those of another."
+                breaks a_generation_of_a_view_belongs_to_one_store;
             drops_tombstones
                 "Forgets the marks of a deleted document."
                 breaks a_deleted_document_leaves_its_marks;

@@ -145,6 +145,29 @@ pub(super) fn writes_the_position_later(right: &Backend, _: &Arc<TestClock>) -> 
     with_views(right, WritesThePositionLater { right: right.views.clone(), before: Mutex::default() })
 }
 
+struct MixesStores(Arc<dyn ViewStore>);
+
+#[async_trait]
+impl DelegateViews for MixesStores {
+    fn right(&self) -> &dyn ViewStore {
+        &*self.0
+    }
+
+    async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
+        match self.right().claim(slot, store_epoch).await {
+            Err(ViewWriteError::OtherStore { found, .. }) => {
+                let slot = ViewSlot { store: found, ..slot.clone() };
+                self.right().claim(&slot, store_epoch).await
+            }
+            other => other,
+        }
+    }
+}
+
+pub(super) fn mixes_stores(right: &Backend, _: &Arc<TestClock>) -> Backend {
+    with_views(right, MixesStores(right.views.clone()))
+}
+
 struct DropsTombstones(Arc<dyn ViewStore>);
 
 #[async_trait]

@@ -10,4 +10,5 @@ mod mistakes;
 mod poison;
 mod processors;
 mod running;
+mod stretches;
 mod views;
