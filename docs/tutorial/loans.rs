@@ -20,7 +20,7 @@ impl Follow<Book> for Loans {
         }
     }
 
-    fn fold(&self, mut titles: BTreeSet<String>, event: &Recorded<Event>) -> Folded<BTreeSet<String>> {
+    fn fold(&self, _: &str, mut titles: BTreeSet<String>, event: &Recorded<Event>) -> Folded<BTreeSet<String>> {
         let title = event.key().id.to_string();
         match &event.event {
             Event::Lent { .. } => titles.insert(title),

@@ -36,7 +36,7 @@ impl Follow<Capacity> for MonthView {
         }
     }
 
-    fn fold(&self, mut month: SoldOutDays, event: &Recorded<CapacityEvent>) -> Folded<SoldOutDays> {
+    fn fold(&self, _: &str, mut month: SoldOutDays, event: &Recorded<CapacityEvent>) -> Folded<SoldOutDays> {
         if let Some(day) = Day::parse(event.key().id.as_str()) {
             match event.event {
                 CapacityEvent::SoldOut => month.days.insert(day.number()),

@@ -46,7 +46,7 @@ impl Follow<Capacity> for ReceiptView {
         }
     }
 
-    fn fold(&self, booking: Booking, event: &Recorded<CapacityEvent>) -> Folded<Booking> {
+    fn fold(&self, _: &str, booking: Booking, event: &Recorded<CapacityEvent>) -> Folded<Booking> {
         match &event.event {
             CapacityEvent::Reserved { name, quantity, .. }
             | CapacityEvent::Declined { name, quantity, .. } => {

@@ -81,6 +81,22 @@ pub enum OpenError {
         /// What is allowed.
         range: &'static str,
     },
+    /// The views beside the store were built from another store.
+    #[error(
+        "{path} holds the views of another store; stop all programs and delete it, views are built again"
+    )]
+    OtherStore {
+        /// The file of the views.
+        path: String,
+    },
+    /// The URL names no file.
+    #[error(
+        "`{path}` is no path of a file; use sqlite:PATH, or sqlite::memory: to keep everything in memory"
+    )]
+    NoPath {
+        /// What stands where the path should be.
+        path: String,
+    },
     /// The URL has an option that does not exist or a value that it does not take.
     #[error(
         "the store URL's option `{option}` is unknown; use partitions=1…1024, synchronous=full|normal, readers=1…64"

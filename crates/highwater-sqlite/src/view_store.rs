@@ -72,7 +72,12 @@ impl SqliteViews {
     /// # Errors
     /// [`OpenError`], one line that names the file and the way out.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, OpenError> {
-        Self::at(Location::file(path.as_ref(), &options), options)
+        Self::at(Location::file(path.as_ref(), &options), options, None)
+    }
+
+    /// Opens the view store that lies beside a store, and refuses one that follows another.
+    pub(crate) fn beside(store: StoreId, path: &Path, options: Options) -> Result<Arc<Self>, OpenError> {
+        Self::at(Location::file(path, &options), options, Some(store))
     }
 
     /// A fresh view store in memory, gone with its last reference.
@@ -80,12 +85,19 @@ impl SqliteViews {
     /// # Errors
     /// [`OpenError`] when an option is out of its range.
     pub fn in_memory(options: Options) -> Result<Arc<Self>, OpenError> {
-        Self::at(Location::Memory, options)
+        Self::at(Location::Memory, options, None)
     }
 
-    fn at(location: Location, options: Options) -> Result<Arc<Self>, OpenError> {
+    fn at(location: Location, options: Options, store: Option<StoreId>) -> Result<Arc<Self>, OpenError> {
         check(&options)?;
         let connection = VIEWS.open(&location, |_| Ok(()))?;
+        if let Some(store) = store {
+            let other = views::follows_another(&connection, store)
+                .map_err(|error| OpenError::from_sqlite(location.shown(), &error))?;
+            if other {
+                return Err(OpenError::OtherStore { path: location.shown().display().to_string() });
+            }
+        }
         let readers = Readers::start("views", &location, options.readers).map_err(|error| match error {
             StartError::Sqlite(error) => OpenError::from_sqlite(location.shown(), &error),
             StartError::Thread(error) => OpenError::other(location.shown(), error.to_string()),

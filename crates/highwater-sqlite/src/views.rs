@@ -124,6 +124,15 @@ pub(crate) fn write(
     Ok(Ok(()))
 }
 
+/// Whether any view was built from another store than this one.
+pub(crate) fn follows_another(connection: &Connection, store: StoreId) -> rusqlite::Result<bool> {
+    connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM slot WHERE store <> ?1)",
+        [store.0.into_bytes()],
+        |row| row.get(0),
+    )
+}
+
 /// A row of key, version, schema, body, marks.
 fn document_from(row: &Row<'_>) -> rusqlite::Result<Document> {
     let body = match (row.get::<_, Option<u32>>(2)?, row.get::<_, Option<Vec<u8>>>(3)?) {

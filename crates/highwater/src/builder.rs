@@ -77,7 +77,7 @@ pub enum StartError {
         faults: Vec<String>,
     },
     /// No engine is known for this URL.
-    #[error("no engine for the store URL `{url}`: use `sqlite:PATH`")]
+    #[error("no engine for the store URL that begins with `{url}`: use `sqlite:PATH` or `sqlite::memory:`")]
     UnknownUrl {
         /// The URL, up to its first colon.
         url: String,
@@ -155,6 +155,9 @@ impl EngineBuilder {
         match DocumentSink::new(view) {
             Ok(sink) => {
                 let mut seen = BTreeSet::new();
+                if ViewSink::containers(&sink).is_empty() {
+                    self.faults.push(format!("view `{}` follows no aggregate", V::NAME));
+                }
                 for container in ViewSink::containers(&sink) {
                     if !seen.insert(container) {
                         let fault = format!("view `{}` follows container `{container}` twice", V::NAME);
@@ -303,6 +306,7 @@ impl EngineBuilder {
         };
         let named = |names: Vec<String>| names.into_iter().filter_map(|name| Name::new(name).ok()).collect();
         let mut followers = Vec::new();
+        let views = self.views.iter().map(|(name, _)| *name).collect();
         for (name, sink) in self.views {
             let containers = named(sink.containers().into_iter().map(String::from).collect());
             let name = format!("{name}.{}", sink.view().generation);
@@ -316,6 +320,6 @@ impl EngineBuilder {
         }
         let worker = Arc::new(Worker::new(core.clone(), instance.incarnation.clone()));
         let (role, driven, times) = (self.role, self.driven, self.times);
-        Engine::start(Parts { core, worker, instance, followers, role, driven, times, stop }).await
+        Engine::start(Parts { core, worker, instance, followers, views, role, driven, times, stop }).await
     }
 }

@@ -17,6 +17,7 @@ use crate::view::View;
 use crate::view_reader::ViewReader;
 use crate::worker::Worker;
 use highwater_core::{Backend, CommandId, ReadError, Timestamp, Token};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{Mutex, watch};
@@ -36,6 +37,7 @@ struct Inner {
     worker: Arc<Worker>,
     instance: Arc<Instance>,
     followers: Vec<Arc<Follower>>,
+    views: BTreeSet<&'static str>,
     role: Role,
     driven: Option<ManualClock>,
     stop: watch::Sender<bool>,
@@ -64,6 +66,7 @@ pub(crate) struct Parts {
     pub(crate) worker: Arc<Worker>,
     pub(crate) instance: Arc<Instance>,
     pub(crate) followers: Vec<Arc<Follower>>,
+    pub(crate) views: BTreeSet<&'static str>,
     pub(crate) role: Role,
     pub(crate) driven: Option<ManualClock>,
     pub(crate) times: LeaseTimes,
@@ -105,12 +108,13 @@ impl Engine {
     }
 
     pub(crate) async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { core, worker, instance, followers, role, driven, times, stop } = parts;
+        let Parts { core, worker, instance, followers, views, role, driven, times, stop } = parts;
         let inner = Inner {
             core,
             worker,
             instance,
             followers,
+            views,
             role,
             driven,
             stop,
@@ -148,6 +152,11 @@ impl Engine {
 
     pub(crate) fn core(&self) -> &Core {
         &self.0.core
+    }
+
+    /// Whether a view of this name was given to the engine.
+    pub(crate) fn has_view(&self, name: &str) -> bool {
+        self.0.views.contains(name)
     }
 
     /// The engines underneath.

@@ -29,7 +29,7 @@ use serde::{Serialize, de::DeserializeOwned};
 ///
 /// impl Follow<Account> for Turnover {
 ///     fn keys(&self, event: &Recorded<AccountEvent>) -> Vec<String> { vec!["all".into()] }
-///     fn fold(&self, total: u64, event: &Recorded<AccountEvent>) -> Folded<u64> {
+///     fn fold(&self, _: &str, total: u64, event: &Recorded<AccountEvent>) -> Folded<u64> {
 ///         let AccountEvent::Deposited { cents } = event.event;
 ///         Folded::Put(total + cents)
 ///     }
@@ -74,8 +74,9 @@ pub trait Follow<A: Aggregate>: View {
     /// The keys of the documents that the event concerns; empty if none.
     fn keys(&self, event: &Recorded<A::Event>) -> Vec<String>;
 
-    /// Makes the next state of one of those documents.
-    fn fold(&self, document: Self::Document, event: &Recorded<A::Event>) -> Folded<Self::Document>;
+    /// Makes the next state of one of those documents, the one under `key`.
+    fn fold(&self, key: &str, document: Self::Document, event: &Recorded<A::Event>)
+    -> Folded<Self::Document>;
 }
 
 /// What became of a document.
@@ -88,7 +89,8 @@ pub enum Folded<D> {
 }
 
 type Reader<V> = fn(&V, &Change) -> Result<Vec<Folding<V>>, DecodeError>;
-type FoldStep<V> = Box<dyn Fn(&V, <V as View>::Document) -> Folded<<V as View>::Document> + Send + Sync>;
+type FoldStep<V> =
+    Box<dyn Fn(&V, &str, <V as View>::Document) -> Folded<<V as View>::Document> + Send + Sync>;
 
 /// One event, ready to be folded into the documents that it concerns.
 pub(crate) struct Folding<V: View> {
@@ -118,7 +120,10 @@ impl<V: View> Sources<V> {
                 let mut keys = view.keys(&event);
                 keys.sort_unstable();
                 keys.dedup();
-                Folding { keys, fold: Box::new(move |view: &V, document| view.fold(document, &event)) }
+                Folding {
+                    keys,
+                    fold: Box::new(move |view: &V, key, document| view.fold(key, document, &event)),
+                }
             };
             Ok(events.into_iter().map(step).collect())
         };

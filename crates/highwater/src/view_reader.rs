@@ -57,6 +57,12 @@ impl<D> Answer<D> {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewReadError {
+    /// The engine was not given this view.
+    #[error("no view `{view}` is registered: add `.view(…)` before `start`")]
+    NotRegistered {
+        /// Its name.
+        view: &'static str,
+    },
     /// The view's name is not a name.
     #[error(transparent)]
     Name(#[from] InvalidName),
@@ -110,7 +116,7 @@ impl<'a, V: View> ViewReader<'a, V> {
         after: Option<&str>,
         max: usize,
     ) -> Result<Vec<(String, V::Document)>, ViewReadError> {
-        let found = self.engine.backend().views.list(&name::<V>()?, after, max).await?;
+        let found = self.engine.backend().views.list(&name::<V>(self.engine)?, after, max).await?;
         let mut documents = Vec::with_capacity(found.len());
         for document in found {
             let Some(body) = document.body else { continue };
@@ -120,7 +126,10 @@ impl<'a, V: View> ViewReader<'a, V> {
     }
 }
 
-fn name<V: View>() -> Result<ViewName, InvalidName> {
+fn name<V: View>(engine: &Engine) -> Result<ViewName, ViewReadError> {
+    if !engine.has_view(V::NAME) {
+        return Err(ViewReadError::NotRegistered { view: V::NAME });
+    }
     Ok(ViewName { name: Name::new(V::NAME)?, generation: V::GENERATION })
 }
 
@@ -159,7 +168,7 @@ impl<'a, V: View> GetDocument<'a, V> {
         if let Some((found, _)) = self.token.stores().find(|(store, _)| *store != info.id) {
             return Err(ViewReadError::OtherStore { found, follows: info.id });
         }
-        let view = name::<V>()?;
+        let view = name::<V>(self.engine)?;
         let began = core.clock.monotonic();
         let mut patience = Patience::new(core, self.limit, vec![views.wake()]);
         let mut waited = false;

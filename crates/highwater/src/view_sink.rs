@@ -115,7 +115,7 @@ impl<V: View> DocumentSink<V> {
                         continue;
                     }
                     let before = document.body.take().unwrap_or_default();
-                    document.body = match guard(|| (step.fold)(&self.view, before))? {
+                    document.body = match guard(|| (step.fold)(&self.view, key, before))? {
                         Folded::Put(body) => Some(body),
                         Folded::Delete => None,
                     };

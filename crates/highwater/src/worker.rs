@@ -352,3 +352,30 @@ impl Drop for Running<'_> {
         self.0.fetch_sub(1, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_core::{MessageId, Timestamp};
+
+    #[test]
+    fn only_deliveries_since_the_last_wait_or_replay_count() {
+        let at = Timestamp::from_micros(0);
+        let mut message = Message::new(MessageId::random(), "x".into(), at, at);
+        let mut deliver = |times, kind| {
+            message.dequeue_count += times;
+            let counted = spent(&message);
+            message.note(at, kind, "");
+            if kind == AttemptKind::Replayed {
+                message.dequeue_count = 0;
+            }
+            counted
+        };
+        assert_eq!(deliver(5, AttemptKind::Waited), 5);
+        assert_eq!(deliver(2, AttemptKind::Failed), 2);
+        assert_eq!(deliver(1, AttemptKind::Replayed), 3);
+        assert_eq!(deliver(2, AttemptKind::Failed), 2, "the wait before the replay is of another count");
+        assert_eq!(deliver(1, AttemptKind::Waited), 3);
+        assert_eq!(deliver(1, AttemptKind::Failed), 1);
+    }
+}

@@ -31,7 +31,7 @@ use tokio::sync::OnceCell;
 /// # }
 /// # impl Follow<Account> for Turnover {
 /// #     fn keys(&self, _: &Recorded<Event>) -> Vec<String> { vec!["all".into()] }
-/// #     fn fold(&self, total: u64, event: &Recorded<Event>) -> Folded<u64> {
+/// #     fn fold(&self, _: &str, total: u64, event: &Recorded<Event>) -> Folded<u64> {
 /// #         let Event::Deposited { cents } = event.event;
 /// #         Folded::Put(total + cents)
 /// #     }

@@ -46,7 +46,7 @@ impl Follow<Account> for Turnover {
         vec![]
     }
 
-    fn fold(&self, total: u64, _: &Recorded<AccountEvent>) -> Folded<u64> {
+    fn fold(&self, _: &str, total: u64, _: &Recorded<AccountEvent>) -> Folded<u64> {
         Folded::Put(total + 1)
     }
 }

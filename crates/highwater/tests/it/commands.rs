@@ -226,6 +226,23 @@ async fn every_fault_of_the_set_up_is_named_at_once() {
 }
 
 #[tokio::test]
+async fn a_view_that_was_not_registered_or_follows_nothing_is_refused_by_name() {
+    struct Idle;
+    impl highwater::View for Idle {
+        const NAME: &'static str = "idle";
+        type Document = u64;
+        fn sources(sources: highwater::Sources<Self>) -> highwater::Sources<Self> {
+            sources
+        }
+    }
+    let engine = bank().await;
+    let read = engine.view::<Idle>().get("all").await;
+    assert!(matches!(read, Err(highwater::ViewReadError::NotRegistered { view: "idle" })), "{read:?}");
+    let started = Engine::in_memory().view(Idle).start().await.unwrap_err();
+    assert!(started.to_string().contains("view `idle` follows no aggregate"), "{started}");
+}
+
+#[tokio::test]
 async fn a_command_for_an_aggregate_that_was_not_registered_is_refused() {
     let engine = Engine::in_memory().start().await.unwrap();
     let sent = engine.send::<Account>("barbara", Command::Touch).await;

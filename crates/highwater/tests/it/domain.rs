@@ -178,7 +178,7 @@ impl Follow<Account> for Balances {
         vec!["all".into()]
     }
 
-    fn fold(&self, mut sheet: Sheet, event: &Recorded<Event>) -> Folded<Sheet> {
+    fn fold(&self, _: &str, mut sheet: Sheet, event: &Recorded<Event>) -> Folded<Sheet> {
         let balance = sheet.entry(event.key().id.to_string()).or_default();
         *balance += match event.event {
             Event::Deposited { cents } => cents as i64,

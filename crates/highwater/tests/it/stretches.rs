@@ -29,7 +29,7 @@ impl Follow<Account> for Copies {
         all.into_iter().chain((0..copies).map(|copy| format!("{account}/{copy}"))).collect()
     }
 
-    fn fold(&self, count: u64, _: &Recorded<Event>) -> Folded<u64> {
+    fn fold(&self, _: &str, count: u64, _: &Recorded<Event>) -> Folded<u64> {
         Folded::Put(count + 1)
     }
 }

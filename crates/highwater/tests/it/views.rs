@@ -120,7 +120,7 @@ mod meeting {
         fn keys(&self, _: &Recorded<Event>) -> Vec<String> {
             vec!["all".into(), "all".into()]
         }
-        fn fold(&self, count: u64, _: &Recorded<Event>) -> Folded<u64> {
+        fn fold(&self, _: &str, count: u64, _: &Recorded<Event>) -> Folded<u64> {
             Folded::Put(count + 1)
         }
     }
@@ -158,7 +158,7 @@ mod failing {
         fn keys(&self, event: &Recorded<Event>) -> Vec<String> {
             vec![event.key().id.to_string()]
         }
-        fn fold(&self, count: u64, event: &Recorded<Event>) -> Folded<u64> {
+        fn fold(&self, _: &str, count: u64, event: &Recorded<Event>) -> Folded<u64> {
             assert!(event.key().id.as_str() != "barbara" || !BROKEN.load(Relaxed), "cannot fold barbara");
             Folded::Put(count + 1)
         }
@@ -210,7 +210,7 @@ mod deleting {
         fn keys(&self, event: &Recorded<Event>) -> Vec<String> {
             vec![event.key().id.to_string()]
         }
-        fn fold(&self, cents: u64, event: &Recorded<Event>) -> Folded<u64> {
+        fn fold(&self, _: &str, cents: u64, event: &Recorded<Event>) -> Folded<u64> {
             match event.event {
                 Event::Deposited { cents: more } => Folded::Put(cents + more),
                 Event::Withdrawn { cents: less } if less == cents => Folded::Delete,
