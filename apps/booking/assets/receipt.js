@@ -1,13 +1,16 @@
-// Asks what became of the command and loads the page again once that is known.
-const address = document.querySelector("[data-poll]").dataset.poll;
+// Asks what became of the command and loads the page again once what it waits for is known.
+const { poll: address, until } = document.querySelector("[data-poll]").dataset;
 let pause = 250;
 
 async function ask() {
   try {
     const answer = await fetch(address, { cache: "no-store" });
-    if (answer.ok && (await answer.json()).status !== "pending") {
-      location.reload();
-      return;
+    if (answer.ok) {
+      const { status, day } = await answer.json();
+      if (until === "day" ? day !== null : status !== "pending") {
+        location.reload();
+        return;
+      }
     }
   } catch {
     // Not reachable at the moment: ask again.

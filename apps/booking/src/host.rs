@@ -1,13 +1,15 @@
 //! Starts a program that serves the booking site, and stops it cleanly. Whatever keeps it from running becomes
 //! one line on standard error and an exit code.
 
+use crate::web::only_for_hosts;
 use crate::{Mailbox, Restaurant, Settings, install};
 use axum::Router;
+use axum::http::uri::Authority;
 use clap::{Args, ValueEnum};
 use highwater::{Engine, EngineBuilder, LeaseTimes, Role, WorkerOptions};
 use std::fmt;
-use std::io::Write;
-use std::net::SocketAddr;
+use std::io::{IsTerminal, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -34,20 +36,58 @@ pub struct Options {
     /// What this process runs; several processes can share one data folder
     #[arg(long, value_enum, default_value_t = RoleName::All)]
     role: RoleName,
-    /// How many seats the restaurant has a day, 1 to 200
+    /// How many seats the restaurant has a day, 1 to 200; give all processes of one data folder the same
     #[arg(long, default_value_t = Restaurant::DEFAULT_SEATS,
         value_parser = clap::value_parser!(u32).range(1..=200))]
     seats: u32,
-    /// The restaurant's time zone
+    /// The restaurant's time zone; give all processes of one data folder the same
     #[arg(long, value_name = "NAME", default_value = Restaurant::DEFAULT_ZONE)]
     zone: String,
-    /// After how many seconds others go on with what a process had begun that died, 1 to 300; normally 5 for views
-    /// and mail, 30 for commands. Lower it to recover sooner, raise it when slow processes are taken for dead
+    /// When a process dies, the others take over its work after so many seconds, 1 to 300; without this option after
+    /// 5 for views and mail and after 30 for commands. Too few, and a process that is only slow loses its work
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=300))]
     takeover: Option<u16>,
+    /// Another name that browsers may use for this site besides localhost, 127.0.0.1 and [::1]; can be repeated.
+    /// For a proxy in front, which has to pass the Host header on
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    allow_host: Vec<String>,
+}
+
+/// Reads where to listen: an address with a port, `localhost` with a port, or the port alone.
+///
+/// # Errors
+/// A sentence with an example.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = match text.rsplit_once(':') {
+        None => Some(text),
+        Some((host, port)) if host.is_empty() || host.eq_ignore_ascii_case("localhost") => Some(port),
+        Some(_) => None,
+    };
+    let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let read = port.map_or_else(|| text.parse().ok(), |port| port.parse().ok().map(here));
+    read.ok_or_else(|| "give an address of this machine with a port, like 127.0.0.1:7311, or the port".into())
+}
+
+/// Reads the name of a host, without a port.
+fn host_name(text: &str) -> Result<String, String> {
+    let name = text.parse().ok().filter(|name: &Authority| name.host() == text && text != "*");
+    name.map(|name| name.to_string())
+        .ok_or_else(|| "give a name without port, like tables.example.org".into())
 }
 
 impl Options {
+    /// Where to listen: as asked, or else there.
+    ///
+    /// # Errors
+    /// A wrong use, if that was asked of a role that serves nothing.
+    pub fn place(&self, asked: Option<SocketAddr>, otherwise: SocketAddr) -> Result<SocketAddr, Failure> {
+        if asked.is_some() && !self.role.listens() {
+            let role = self.role.name();
+            return Err(Failure::usage(format!("the role {role} serves no pages; leave --listen out")));
+        }
+        Ok(asked.unwrap_or(otherwise))
+    }
+
     /// Sets how soon the work of a process that died is taken over, if that was asked for.
     fn taking_over(&self, builder: EngineBuilder) -> EngineBuilder {
         let Some(seconds) = self.takeover else { return builder };
@@ -80,6 +120,10 @@ impl RoleName {
         }
     }
 
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |role| role.get_name().into())
+    }
+
     fn listens(self) -> bool {
         matches!(self, Self::All | Self::Web)
     }
@@ -101,6 +145,12 @@ impl Failure {
     /// A wrong use of the program: exit code 2, as for options that cannot be read.
     pub fn usage(message: impl fmt::Display) -> Self {
         Self { code: 2, ..Self::new(message) }
+    }
+
+    /// Writes the line to standard error and returns the exit code.
+    pub fn tell(&self) -> ExitCode {
+        let _ = writeln!(std::io::stderr(), "error: {self}");
+        ExitCode::from(self.code)
     }
 }
 
@@ -125,13 +175,7 @@ where
         runtime.shutdown_timeout(Duration::from_secs(1));
         result
     });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "error: {failure}");
-            ExitCode::from(failure.code)
-        }
-    }
+    result.map_or_else(|failure| failure.tell(), |()| ExitCode::SUCCESS)
 }
 
 fn start_log() -> Result<(), Failure> {
@@ -139,7 +183,11 @@ fn start_log() -> Result<(), Failure> {
     let wanted = if wanted.trim().is_empty() { LOGGED.to_owned() } else { wanted };
     let filter = EnvFilter::builder().parse(&wanted);
     let filter = filter.map_err(|error| Failure::usage(format!("RUST_LOG is not a filter: {error}")))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Colours are for people who look at a terminal and do not object (no-color.org).
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     log.try_init().map_err(Failure::new)
 }
 
@@ -158,20 +206,22 @@ where
     let mut pages = match listener {
         Some(listener) => {
             let address = listener.local_addr().map_err(Failure::new)?;
-            let router = site(engine.clone(), settings)?;
+            let router = only_for_hosts(site(engine.clone(), settings)?, options.allow_host.clone());
             let pages = tokio::spawn(pages(listener, router, stopped));
             announce(&format!("{name}: http://{address}/ (Ctrl-C stops it)"));
             pages
         }
         None => {
-            let role =
-                options.role.to_possible_value().map_or_else(String::new, |role| role.get_name().into());
+            let role = options.role.name();
             announce(&format!("{name}: running as {role} on {} (Ctrl-C stops it)", options.data.display()));
             tokio::spawn(until_stopped(stopped))
         }
     };
     let result = tokio::select! {
-        _ = signals.recv() => Ok(()),
+        _ = signals.recv() => {
+            announce(&format!("{name}: stopping…"));
+            Ok(())
+        }
         stopped = engine.failed() => Err(Failure::new(format!("stopped, going on would do harm: {}", stopped.reason))),
         ended = &mut pages => Err(Failure::new(match ended {
             Ok(Err(error)) => format!("the pages cannot be served any more: {error}"),
@@ -179,7 +229,12 @@ where
         })),
     };
     tokio::select! {
-        () = wind_down(&engine, &stop, pages) => result,
+        () = wind_down(&engine, &stop, pages) => {
+            if result.is_ok() {
+                announce(&format!("{name}: stopped"));
+            }
+            result
+        }
         _ = signals.recv() => Err(Failure::new("stopped at once; what was begun will be done again")),
     }
 }
@@ -190,14 +245,18 @@ fn store_url(data: &Path) -> Result<String, Failure> {
         let folder = data.display();
         Failure::new(format!("cannot use the data folder {folder}: {cause}; choose another one with --data"))
     };
-    std::fs::create_dir_all(data).map_err(|error| unusable(&error))?;
     let store = data.join("booking.db");
-    match store.to_str() {
-        None => Err(unusable(&"its name is not Unicode")),
+    let url = match store.to_str() {
+        None => return Err(unusable(&"its name is not Unicode")),
         // Options of the store begin there.
-        Some(path) if path.contains('?') => Err(unusable(&"its name has a question mark")),
-        Some(path) => Ok(format!("sqlite:{path}")),
+        Some(path) if path.contains('?') => return Err(unusable(&"its name has a question mark")),
+        Some(path) => format!("sqlite:{path}"),
+    };
+    if data.is_file() {
+        return Err(unusable(&"it is a file, a folder is needed"));
     }
+    std::fs::create_dir_all(data).map_err(|error| unusable(&error))?;
+    Ok(url)
 }
 
 async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
@@ -238,7 +297,7 @@ async fn wind_down(engine: &Engine, stop: &watch::Sender<bool>, mut pages: JoinH
     }
 }
 
-/// Tells, on standard output, that the program runs. Whoever started it may have closed that.
+/// Tells, on standard output, that the program runs or stops. Whoever started it may have closed that.
 fn announce(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -262,4 +321,37 @@ fn signals() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
         tokio::spawn(async move { while tokio::signal::ctrl_c().await.is_ok() && heard.send(()).is_ok() {} });
     }
     Ok(signals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_to_listen_can_be_said_in_short() {
+        for (text, wanted) in [
+            ("7311", "127.0.0.1:7311"),
+            (":7311", "127.0.0.1:7311"),
+            ("localhost:7311", "127.0.0.1:7311"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("[::1]:7311", "[::1]:7311"),
+            ("192.0.2.1:80", "192.0.2.1:80"),
+        ] {
+            assert_eq!(address(text), Ok(wanted.parse().unwrap()), "{text}");
+        }
+        for text in ["", "nowhere", "localhost", "localhost:", "65536", "127.0.0.1", "example.org:80", "::1"]
+        {
+            assert!(address(text).unwrap_err().contains("like 127.0.0.1:7311"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_allowed_is_a_name_and_nothing_more() {
+        for name in ["tables.example.org", "TABLES", "192.0.2.1", "[2001:db8::1]"] {
+            assert_eq!(host_name(name), Ok(name.into()));
+        }
+        for name in ["", "a:80", "http://a", "a/b", "me@a", "a b", "*"] {
+            assert!(host_name(name).is_err(), "{name}");
+        }
+    }
 }

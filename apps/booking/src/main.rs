@@ -11,8 +11,8 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Where to serve the pages: an address of this machine, with port 0 for any free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7301")]
+    /// Where to serve the pages: an address of this machine with a port, or the port; 0 for any free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7301", value_parser = host::address)]
     listen: SocketAddr,
     #[command(flatten)]
     options: host::Options,

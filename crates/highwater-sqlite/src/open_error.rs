@@ -51,6 +51,14 @@ pub enum OpenError {
         /// What SQLite said.
         cause: String,
     },
+    /// The file of the views is no SQLite database, or a broken one.
+    #[error("{path} is damaged: {cause}; stop all programs and delete it, views are built again")]
+    DamagedViews {
+        /// The file.
+        path: String,
+        /// What SQLite said.
+        cause: String,
+    },
     /// A later version of this program wrote the file.
     #[error("{path} has schema {found}, this program knows up to {known}; use the newer program")]
     Newer {
@@ -121,6 +129,14 @@ const NOT_A_DATABASE: &str = "file is not a database";
 impl OpenError {
     pub(crate) fn damaged(path: &Path, cause: impl Into<String>) -> Self {
         Self::Damaged { path: path.display().to_string(), cause: cause.into() }
+    }
+
+    /// The same about a file of views, which can be built again from the store.
+    pub(crate) fn of_views(self) -> Self {
+        match self {
+            Self::Damaged { path, cause } => Self::DamagedViews { path, cause },
+            other => other,
+        }
     }
 
     pub(crate) fn other(path: &Path, cause: impl Into<String>) -> Self {

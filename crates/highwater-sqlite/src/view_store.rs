@@ -72,12 +72,12 @@ impl SqliteViews {
     /// # Errors
     /// [`OpenError`], one line that names the file and the way out.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>, OpenError> {
-        Self::at(Location::file(path.as_ref(), &options), options, None)
+        Self::at(Location::file(path.as_ref(), &options), options, None).map_err(OpenError::of_views)
     }
 
     /// Opens the view store that lies beside a store, and refuses one that follows another.
     pub(crate) fn beside(store: StoreId, path: &Path, options: Options) -> Result<Arc<Self>, OpenError> {
-        Self::at(Location::file(path, &options), options, Some(store))
+        Self::at(Location::file(path, &options), options, Some(store)).map_err(OpenError::of_views)
     }
 
     /// A fresh view store in memory, gone with its last reference.

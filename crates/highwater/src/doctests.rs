@@ -32,6 +32,9 @@ pub struct HandlePoisonMessages;
 #[doc = include_str!("../../../docs/how-to/change-a-schema.md")]
 pub struct ChangeASchema;
 
+#[doc = include_str!("../../../docs/how-to/find-out-why-nothing-happens.md")]
+pub struct FindOutWhyNothingHappens;
+
 #[doc = include_str!("../../../docs/how-to/write-a-processor.md")]
 pub struct WriteAProcessor;
 

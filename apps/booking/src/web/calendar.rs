@@ -103,9 +103,9 @@ pub(super) async fn show(State(app): State<App>, RawQuery(query): RawQuery) -> R
         }
         (table(month, today, &sold_out))
         ul class="legend" {
-            li { span class="day open" aria-hidden="true" {} "can be booked" }
-            li { span class="day sold" aria-hidden="true" {} "sold out" }
-            li { span class="day past" aria-hidden="true" {} "past" }
+            li { span class="day open" aria-hidden="true" { "1" } "can be booked" }
+            li { span class="day sold" aria-hidden="true" { "1" } "sold out" }
+            li { span class="day past" aria-hidden="true" { "1" } "past" }
         }
     };
     Ok(page(Page { title: &title, script: Some("calendar.js"), ..Page::default() }, &body))

@@ -9,7 +9,7 @@ use crate::receipt::cancellation;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Redirect;
-use highwater::Outcome;
+use highwater::{CommandId, Outcome};
 
 /// `POST /booking/receipts/{id}/cancel`: sends the command; the receipt tells what became of it.
 pub(super) async fn submit(
@@ -19,8 +19,14 @@ pub(super) async fn submit(
 ) -> Result<Redirect, Trouble> {
     let reservation = id_of(&receipt)?;
     let id = cancellation(reservation);
-    if fields.get("id").parse().ok() != Some(id) {
-        let detail = "The form's own number (field “id”) is missing or damaged. Open the receipt again.";
+    let detail = match fields.get("id").parse::<CommandId>() {
+        Ok(sent) if sent == id => None,
+        Ok(_) => {
+            Some("The form's own number (field “id”) belongs to another booking. Open the receipt again.")
+        }
+        Err(_) => Some("The form's own number (field “id”) is missing or damaged. Open the receipt again."),
+    };
+    if let Some(detail) = detail {
         return Err(Trouble::bad_request(detail));
     }
     let nothing = |detail| Trouble::new(StatusCode::CONFLICT, "Nothing to cancel", detail);

@@ -79,8 +79,9 @@ pub(super) async fn show(State(app): State<App>, RawQuery(query): RawQuery) -> R
     let Some(day) = Day::parse(&typed.date) else {
         return Err(Trouble::bad_request("A day that exists is needed: ?date=2026-12-24"));
     };
-    let date = typed.day(app.today()).err();
-    let status = if date.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    if let Err(fault) = typed.day(app.today()) {
+        return Err(Trouble::new(StatusCode::UNPROCESSABLE_ENTITY, "This day has passed", fault));
+    }
     let month = app.engine.view::<MonthView>().get(day.month().to_string()).await?;
     let sold_out = month.document.is_some_and(|month| month.days.contains(&day.number()));
     let notice =
@@ -88,13 +89,13 @@ pub(super) async fn show(State(app): State<App>, RawQuery(query): RawQuery) -> R
     let form = Sheet {
         id: CommandId::random(),
         typed: &typed,
-        faults: &Faults { date, ..Faults::default() },
+        faults: &Faults::default(),
         notice: sold_out.then_some(notice),
         seats: app.settings.restaurant.seats_per_day(),
     };
     // Who goes back and sends the form again sends the same form, and books once: so it may be kept, which `no-store`
     // would forbid. Who comes anew gets a fresh one.
-    Ok((status, [(CACHE_CONTROL, "private, no-cache")], form.page()).into_response())
+    Ok(([(CACHE_CONTROL, "private, no-cache")], form.page()).into_response())
 }
 
 /// `POST /booking/`: sends the command and shows its receipt.
@@ -175,7 +176,10 @@ impl Sheet<'_> {
         let back = day.map_or_else(|| "/booking/".into(), |day| calendar::link(day.month()));
         let input = |name, label, value, fault| Input { name, label, value, fault, hint: None };
         let email = Input {
-            hint: Some("The answer comes by mail to this address.".into()),
+            hint: Some(
+                "The answer is a letter to this address. It is written to the data folder; see Mail above."
+                    .into(),
+            ),
             ..input("email", "E-mail", &typed.email, &faults.email)
         };
         let quantity = Input {

@@ -2,14 +2,17 @@
 
 use super::trouble::Trouble;
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
+use axum::http::uri::Authority;
 use axum::http::{Method, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Only what this site itself serves as a file: no inline script or style, nothing from elsewhere, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -37,11 +40,47 @@ async fn secure(request: Request, next: Next) -> Response {
     response
 }
 
-/// A form that a page of another site submits. Browsers say so themselves (Fetch Metadata, W3C).
+/// A form that a page of another site submits. Browsers say so themselves (Fetch Metadata, W3C); older ones at least
+/// name the origin (RFC 6454, 7).
 fn is_forged(request: &Request) -> bool {
-    let from = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let header = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
+    let from = header("sec-fetch-site");
+    // Without its scheme, an origin is what the `Host` of a request to it says.
+    let elsewhere = |origin: &[u8]| {
+        let host = header(HOST.as_str()).unwrap_or_default();
+        ![&b"http://"[..], b"https://"].iter().any(|scheme| {
+            origin.strip_prefix(*scheme).is_some_and(|origin| origin.eq_ignore_ascii_case(host))
+        })
+    };
     !matches!(*request.method(), Method::GET | Method::HEAD)
-        && from.is_some_and(|from| !matches!(from, b"same-origin" | b"none"))
+        && (from.is_some_and(|from| !matches!(from, b"same-origin" | b"none"))
+            || header(ORIGIN.as_str()).is_some_and(elsewhere))
+}
+
+/// Answers only requests that were meant for this machine or for one of these names. A page of another site can have
+/// its own name point here (DNS rebinding); then its scripts could read what it is told, but the name gives it away.
+pub fn only_for_hosts(router: Router, allowed: Vec<String>) -> Router {
+    router.layer(from_fn_with_state(Arc::new(allowed), check_host))
+}
+
+async fn check_host(State(allowed): State<Arc<Vec<String>>>, request: Request, next: Next) -> Response {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    let host = host.filter(|host| !host.as_str().contains('@') && hosts.next().is_none());
+    let meant = host.is_some_and(|host| is_meant(host.host(), &allowed));
+    if meant && request.uri().host().is_none_or(|host| is_meant(host, &allowed)) {
+        return next.run(request).await;
+    }
+    let line =
+        "This site is asked for as localhost, 127.0.0.1 or [::1]; the option --allow-host adds a name.\n";
+    (StatusCode::MISDIRECTED_REQUEST, [(X_CONTENT_TYPE_OPTIONS, "nosniff")], line).into_response()
+}
+
+fn is_meant(host: &str, allowed: &[String]) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+        || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
 }
 
 fn refuse() -> Trouble {

@@ -37,7 +37,8 @@ pub fn page(page: Page<'_>, body: &Markup) -> Html<String> {
                 a class="skip" href="#content" { "Skip to the content" }
                 header {
                     div class="bar" {
-                        a class="brand" href="/booking/" { "The Highwater Table" }
+                        // What is at `/` is for the program that serves these pages to say.
+                        a class="brand" href="/" { "The Highwater Table" }
                         nav aria-label="Site" {
                             a href="/booking/" { "Calendar" }
                             a href="/booking/mails" { "Mail" }

@@ -34,7 +34,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Html<String>, Trouble
     .await?;
     let body = html! {
         h1 { "Mail" }
-        p { "The letters that guests were sent, newest first. They lie as files in the data folder." }
+        p { "The letters that guests were sent, newest first. Nothing leaves this machine: they are files in the data folder." }
         @if letters.is_empty() {
             p class="notice" { "No letters yet." }
         } @else {
@@ -67,7 +67,7 @@ pub(super) async fn show(State(app): State<App>, Path(name): Path<String>) -> Re
         dl {
             @for name in HEADERS {
                 @if let Some(value) = letter.header(name) {
-                    div { dt { (name) } dd { (value) } }
+                    div { dt { (name) } dd { (shown(&app, name, value)) } }
                 }
             }
         }
@@ -75,6 +75,15 @@ pub(super) async fn show(State(app): State<App>, Path(name): Path<String>) -> Re
         p { a href="/booking/mails" { "All letters" } }
     };
     Ok(page(Page { title: &subject, ..Page::default() }, &body))
+}
+
+/// A header as the page shows it: the date by the restaurant's clock, as in the list of letters.
+fn shown(app: &App, name: &str, value: String) -> String {
+    let date = if name == "Date" { jiff::fmt::rfc2822::parse(&value).ok() } else { None };
+    date.map_or(value, |date| {
+        let at = date.timestamp().as_microsecond();
+        app.settings.restaurant.wall_clock(Timestamp::from_micros(at))
+    })
 }
 
 async fn blocking<T: Send + 'static>(

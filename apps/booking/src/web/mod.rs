@@ -11,7 +11,7 @@ mod letters;
 mod receipts;
 mod trouble;
 
-pub use headers::with_security_headers;
+pub use headers::{only_for_hosts, with_security_headers};
 pub use layout::{Page, page};
 pub use trouble::{Problem, Trouble};
 

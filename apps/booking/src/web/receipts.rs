@@ -37,13 +37,16 @@ pub(super) fn id_of(text: &str) -> Result<CommandId, Trouble> {
 }
 
 async fn document(app: &App, id: &str) -> Result<Json<Value>, Problem> {
-    let (status, reason, token) = match app.engine.outcome(id_of(id)?).await? {
+    let id = id_of(id)?;
+    let (status, reason, token) = match app.engine.outcome(id).await? {
         Outcome::Accepted { token } => ("accepted", None, Some(token)),
         Outcome::Rejected { reason, token } => ("rejected", Some(reason), Some(token)),
         Outcome::Parked { reason } => ("parked", Some(reason), None),
         _ => ("pending", None, None),
     };
-    Ok(Json(json!({ "status": status, "reason": reason, "token": token })))
+    let booking = app.engine.view::<ReceiptView>().get(id.to_string()).await?.document;
+    let day = booking.map(|booking| booking.day);
+    Ok(Json(json!({ "status": status, "reason": reason, "token": token, "day": day })))
 }
 
 /// What a receipt says of a decided booking, if its view has come that far.
@@ -55,7 +58,7 @@ pub(super) async fn booking(app: &App, id: CommandId, token: &Token) -> Result<O
 async fn show_page(app: &App, id: &str) -> Result<Response, Trouble> {
     let id = id_of(id)?;
     let outcome = app.engine.outcome(id).await?;
-    let waiting = |body: &Markup| waiting_page("Your booking is not final yet", id, body);
+    let waiting = |body: &Markup| waiting_page("Your booking is not final yet", id, "status", body);
     let response = match outcome {
         Outcome::Rejected { reason, token } => {
             let booking = booking(app, id, &token).await?;
@@ -65,7 +68,9 @@ async fn show_page(app: &App, id: &str) -> Result<Response, Trouble> {
         Outcome::Accepted { token } => accepted_page(app, id, token).await?,
         _ => waiting(&html! {
             h1 { "Your booking is not final yet" }
-            p role="status" { "It has arrived and is being looked at. The answer comes by mail." }
+            p role="status" {
+                "It has arrived and is being looked at. The answer comes by mail; see Mail above."
+            }
             p class="hint" { "This page updates itself as soon as the answer is known." }
         }),
     };
@@ -74,14 +79,13 @@ async fn show_page(app: &App, id: &str) -> Result<Response, Trouble> {
 
 async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Response, Trouble> {
     let Some(booking) = booking(app, id, &token).await? else {
-        return Ok(decided(
-            "Accepted",
-            &html! {
-                h1 { "Accepted" }
-                p role="status" { "What you asked for is done. A letter with the details is on its way." }
-                p { a class="button" href={ "/booking/?token=" (token) } { "Back to the calendar" } }
-            },
-        ));
+        let body = html! {
+            h1 { "Accepted" }
+            p role="status" { "What you asked for is done. A letter with the details is on its way." }
+            p class="hint" { "The details appear here as soon as they are known." }
+            p { a class="button" href={ "/booking/?token=" (token) } { "Back to the calendar" } }
+        };
+        return Ok(waiting_page("Accepted", id, "day", &body));
     };
     let cancel = cancellation(id);
     let asked = match app.engine.outcome(cancel).await {
@@ -97,10 +101,15 @@ async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Respons
             p { a class="button" href=(calendar_link(&booking, token)) { "Back to the calendar" } }
         }
     };
+    // Asked once more, with or without scripts: the seats may be gone a moment later.
     let button = html! {
-        form method="post" action={ "/booking/receipts/" (id) "/cancel" } {
-            input type="hidden" name="id" value=(cancel);
-            button class="button quiet" type="submit" { "Cancel this booking" }
+        details {
+            summary class="button quiet" { "Cancel this booking" }
+            form method="post" action={ "/booking/receipts/" (id) "/cancel" } {
+                input type="hidden" name="id" value=(cancel);
+                p { "Others can have the seats then, and you may not get them back." }
+                button class="button" type="submit" { "Yes, cancel it" }
+            }
         }
     };
     let confirmed = "Your table is booked";
@@ -130,7 +139,7 @@ async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Respons
         Some(_) => {
             let heading = "Your booking is being cancelled";
             let text = html! { p role="status" { "This is not final yet. This page updates itself." } };
-            waiting_page(heading, cancel, &body(heading, text, &token))
+            waiting_page(heading, cancel, "status", &body(heading, text, &token))
         }
     })
 }
@@ -180,10 +189,10 @@ fn decided(title: &str, body: &Markup) -> Response {
     page(Page { title, ..Page::default() }, body).into_response()
 }
 
-/// A page that loads itself again when the command is decided.
-fn waiting_page(title: &str, id: CommandId, body: &Markup) -> Response {
+/// A page that loads itself again when this much of the command's receipt is known: its final `status`, or the `day`.
+fn waiting_page(title: &str, id: CommandId, until: &str, body: &Markup) -> Response {
     let body = html! {
-        div data-poll={ "/booking/receipts/" (id) ".json" } { (body) }
+        div data-poll={ "/booking/receipts/" (id) ".json" } data-until=(until) { (body) }
     };
     page(Page { title, script: Some("receipt.js"), refresh: Some(REFRESH) }, &body).into_response()
 }

@@ -115,6 +115,31 @@ async fn a_form_of_another_kind_or_none_is_an_unsupported_media_type() {
 }
 
 #[tokio::test]
+async fn a_form_from_another_origin_is_refused_also_by_browsers_that_do_not_tell_more() {
+    let site = Site::new().await;
+    for (origin, host, status) in [
+        ("http://127.0.0.1:7300", "127.0.0.1:7300", StatusCode::SEE_OTHER),
+        ("https://Tables.example.org", "tables.example.org", StatusCode::SEE_OTHER),
+        ("http://127.0.0.1:7301", "127.0.0.1:7300", StatusCode::FORBIDDEN),
+        ("http://evil.example.org", "127.0.0.1:7300", StatusCode::FORBIDDEN),
+        ("null", "127.0.0.1:7300", StatusCode::FORBIDDEN),
+        ("null", "null", StatusCode::FORBIDDEN),
+        ("", "", StatusCode::FORBIDDEN),
+    ] {
+        for fetch_site in [None, Some("same-origin")] {
+            let mut request = form("/booking/", typed(DAY, "Ada", "ada%40example.org", "1"));
+            let headers = request.headers_mut();
+            headers.insert(header::ORIGIN, header::HeaderValue::from_static(origin));
+            headers.insert(header::HOST, header::HeaderValue::from_static(host));
+            if let Some(fetch_site) = fetch_site {
+                headers.insert("sec-fetch-site", header::HeaderValue::from_static(fetch_site));
+            }
+            assert_eq!(site.send(request).await.status, status, "{origin} {host} {fetch_site:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_field_of_ten_megabytes_is_too_much() {
     let site = Site::new().await;
     let answer = site.post("/booking/", typed(DAY, &"a".repeat(10_000_000), "ada%40example.org", "1")).await;
@@ -163,5 +188,9 @@ async fn months_and_days_that_do_not_exist_are_bad_requests() {
             "{query}"
         );
     }
-    assert_eq!(site.get("/booking/new?date=2025-12-31").await.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let past = site.get("/booking/new?date=2025-12-31").await;
+    assert_eq!(past.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(
+        past.body.contains("Wednesday 31 December 2025 has passed") && !past.body.contains("cannot be sent")
+    );
 }

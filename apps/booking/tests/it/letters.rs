@@ -96,6 +96,10 @@ async fn the_list_shows_the_newest_letter_first_and_a_bounded_number() {
         site.engine.clock().unwrap().advance(std::time::Duration::from_secs(1));
     }
     let page = site.get("/booking/mails").await.body;
+    let clock = "Thursday 1 January 2026, 01:00";
+    assert_eq!(page.matches(clock).count(), 3, "{page}");
+    let letter = site.get(&format!("/booking/mails/{}", site.letters()[0])).await.body;
+    assert!(letter.contains(&format!("<dd>{clock}</dd>")), "the same clock: {letter}");
     let place = |day| page.find(day).unwrap_or_else(|| panic!("{day} is missing: {page}"));
     assert!(place("3 March 2026") < place("2 March 2026") && place("2 March 2026") < place("1 March 2026"));
     for _ in 0..100 {

@@ -98,13 +98,15 @@ async fn every_page_can_be_read_on_narrow_and_wide_screens_in_light_and_in_dark(
     for (name, id, text) in [
         ("accepted", accepted, "Your table is booked"),
         ("rejected", rejected, "Your table is not booked"),
-        ("before-cancelling", cancelled, "Your table is booked"),
+        ("to-be-cancelled", cancelled, "Your table is booked"),
     ] {
         browser.goto(&receipt(id)).await;
         browser.see(text).await;
         look_at(&browser, name).await;
     }
-    browser.click("main form button").await;
+    browser.click("main summary").await;
+    look_at(&browser, "cancelling").await;
+    browser.click("main details button").await;
     browser.see("Your booking is cancelled").await;
     look_at(&browser, "cancelled").await;
     browser.goto("/booking/new?date=2999-12-25").await;

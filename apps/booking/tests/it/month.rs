@@ -88,6 +88,8 @@ async fn a_calendar_that_lags_behind_its_token_says_so() {
     let receipt = site.get(&format!("/booking/receipts/{id}")).await;
     assert_eq!(receipt.status, StatusCode::OK, "the receipt does not need the view to know the verdict");
     assert!(receipt.body.contains("Accepted"));
+    assert!(receipt.body.contains(r#"data-until="day""#), "it shows the details once they are known");
+    assert_eq!(json["day"], serde_json::Value::Null);
 }
 
 #[tokio::test]

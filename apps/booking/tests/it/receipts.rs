@@ -21,14 +21,14 @@ async fn a_booking_is_first_pending_then_accepted_and_the_day_closes() {
     let pending = site.get(&receipt).await;
     assert!(pending.body.contains("not final yet") && pending.body.contains("by mail"), "{}", pending.body);
     assert!(pending.body.contains(&format!(r#"data-poll="{receipt}.json""#)));
-    let nothing = json!({ "status": "pending", "reason": null, "token": null });
+    let nothing = json!({ "status": "pending", "reason": null, "token": null, "day": null });
     assert_eq!(site.get(&format!("{receipt}.json")).await.json(), nothing);
     assert_eq!(site.disabled_days(2026, 12).await, [""; 0], "nothing is decided yet");
 
     site.settle().await;
     let json = site.get(&format!("{receipt}.json")).await.json();
     let token = json["token"].as_str().unwrap().to_owned();
-    assert_eq!(json, json!({ "status": "accepted", "reason": null, "token": token }));
+    assert_eq!(json, json!({ "status": "accepted", "reason": null, "token": token, "day": DAY }));
     let page = site.get(&receipt).await.body;
     assert!(page.contains("Your table is booked") && page.contains("Ada Lovelace"), "{page}");
     let back = format!("/booking/?year=2026&amp;month=12&amp;token={token}");
@@ -107,7 +107,9 @@ async fn a_booking_is_cancelled_once_however_often_it_is_asked_for() {
     let id = site.book(DAY, 10).await;
     site.settle().await;
     let receipt = format!("/booking/receipts/{id}");
-    assert!(site.get(&receipt).await.body.contains("Cancel this booking"));
+    let page = site.get(&receipt).await.body;
+    let (_, asked) = page.split_once("<details><summary").unwrap_or_else(|| panic!("asks first: {page}"));
+    assert!(asked.contains("Cancel this booking") && asked.contains("Yes, cancel it</button>"), "{page}");
     let cancel = site.cancel(id).await;
     let page = site.get(&receipt).await.body;
     assert!(
@@ -138,7 +140,9 @@ async fn only_an_accepted_booking_can_be_cancelled_and_only_with_its_own_form() 
     );
     site.settle().await;
     assert_eq!(site.post(&path, "id=x").await.status, StatusCode::BAD_REQUEST);
-    assert_eq!(site.post(&path, format!("id={}", CommandId::random())).await.status, StatusCode::BAD_REQUEST);
+    let foreign = site.post(&path, format!("id={}", CommandId::random())).await;
+    assert_eq!(foreign.status, StatusCode::BAD_REQUEST);
+    assert!(foreign.body.contains("belongs to another booking"), "{}", foreign.body);
     let unknown = CommandId::random();
     let body = format!("id={}", booking::receipt::cancellation(unknown));
     let answer = site.post(&format!("/booking/receipts/{unknown}/cancel"), body).await;

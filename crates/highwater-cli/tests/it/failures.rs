@@ -33,10 +33,18 @@ fn a_folder_that_cannot_be_used_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "not a folder").unwrap();
-    let data = file.join("data");
-    let (code, line) = refused(&["--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
-    assert_eq!(code, 1);
-    assert!(line.starts_with("error: cannot use the data folder") && line.contains("--data"), "{line}");
+    let (below, odd) = (file.join("data"), folder.path().join("what?"));
+    for (data, why) in [
+        (&below, ""),
+        (&file, ": it is a file, a folder is needed;"),
+        (&odd, ": its name has a question mark;"),
+    ] {
+        let (code, line) = refused(&["--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
+        assert_eq!(code, 1);
+        assert!(line.starts_with("error: cannot use the data folder") && line.contains("--data"), "{line}");
+        assert!(line.contains(why), "{line}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made");
 }
 
 #[test]
@@ -75,6 +83,8 @@ fn wrong_usage_is_exit_code_2() {
     for arguments in [
         &["demo", "--role", "king"][..],
         &["demo", "--listen", "nowhere"],
+        &["demo", "--role", "worker", "--listen", "7300"],
+        &["demo", "--allow-host", "http://example.org"],
         &["demo", "--seats", "0"],
         &["demo", "--seats", "201"],
         &["demo", "--zone", "Europe/Atlantis"],

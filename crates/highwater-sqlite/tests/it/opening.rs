@@ -29,6 +29,18 @@ async fn a_damaged_file_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_damaged_file_of_views_is_refused_as_something_that_can_be_built_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.views.db");
+    fs::write(&path, "no database").unwrap();
+    let error = SqliteViews::open(&path, options()).unwrap_err();
+    assert!(
+        is_clear(&error, &path) && error.to_string().contains("delete it, views are built again"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn a_file_damaged_behind_its_header_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
