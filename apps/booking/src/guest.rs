@@ -16,6 +16,9 @@ pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("Please give a name.".into());
     }
+    if name.chars().all(is_invisible) {
+        return Err("Please give a name that can be seen.".into());
+    }
     if name.chars().count() > NAME_CHARS {
         return Err(format!("A name can have {NAME_CHARS} characters at most."));
     }
@@ -39,10 +42,22 @@ pub fn check_email(email: &str) -> Result<(), String> {
     if email.chars().any(breaks_a_line) {
         return Err("An e-mail address cannot contain line breaks or control characters.".into());
     }
+    if !email.is_ascii() {
+        return Err("This restaurant can only write to e-mail addresses of plain letters (ASCII).".into());
+    }
     if email.parse::<Address>().is_err() {
         return Err("This is not an e-mail address; it should look like ada@example.org.".into());
     }
     Ok(())
+}
+
+/// Space, and the characters that only steer how others are shown (zero width, direction, byte order mark).
+fn is_invisible(c: char) -> bool {
+    let steers = matches!(
+        c,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}'
+    );
+    steers || (c.is_whitespace() && !breaks_a_line(c))
 }
 
 fn breaks_a_line(c: char) -> bool {
@@ -59,7 +74,19 @@ mod tests {
         {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
-        for name in ["", "a\nb", "a\r\nBcc: b", "\u{0}", "\u{7f}", "a\u{2028}b", &"é".repeat(101)] {
+        for name in [
+            "",
+            "\u{200b}",
+            "\u{feff} ",
+            "a\n",
+            "\na",
+            "a\nb",
+            "a\r\nBcc: b",
+            "\u{0}",
+            "\u{7f}",
+            "a\u{2028}b",
+            &"é".repeat(101),
+        ] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
     }
@@ -70,9 +97,20 @@ mod tests {
             assert_eq!(check_email(email), Ok(()), "{email}");
         }
         let long = format!("{}@example.org", "a".repeat(250));
-        for email in
-            ["", "ada", "@example.org", "ada@", "a@b@c", "a b@example.org", "a@b\nBcc: c@d", "a\r@b.c", &long]
-        {
+        for email in [
+            "",
+            "a\u{a0}@b.ch",
+            "\u{202e}a@b.ch",
+            "ada",
+            "@example.org",
+            "ada@",
+            "a@b@c",
+            "a b@example.org",
+            "a@b\nBcc: c@d",
+            "a\r@b.c",
+            "a@b.c\n",
+            &long,
+        ] {
             assert!(check_email(email).is_err(), "{email:?}");
         }
     }

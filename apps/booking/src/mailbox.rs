@@ -113,7 +113,12 @@ impl Mailbox {
             else {
                 continue;
             };
-            newest.insert((entry.metadata()?.modified()?, name));
+            // Letters are files; what else somebody put there is none of them.
+            let about = entry.metadata()?;
+            if !about.is_file() {
+                continue;
+            }
+            newest.insert((about.modified()?, name));
             if newest.len() > most {
                 newest.pop_first();
             }

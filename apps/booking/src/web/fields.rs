@@ -3,7 +3,7 @@
 use super::trouble::Trouble;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
@@ -65,8 +65,16 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Trouble> {
         let kind = request.headers().get(CONTENT_TYPE).and_then(|kind: &HeaderValue| kind.to_str().ok());
-        let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-        let fits = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+        let (kind, parameters) =
+            kind.unwrap_or_default().split_once(';').unwrap_or((kind.unwrap_or_default(), ""));
+        let utf_8 = parameters.split(';').filter_map(|parameter| parameter.trim().split_once('=')).all(
+            |(name, value)| {
+                !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+            },
+        );
+        let plain = request.headers().get(CONTENT_ENCODING).is_none_or(|coding| coding == "identity");
+        let form = kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded");
+        let fits = form && utf_8 && plain;
         let body = tokio::time::timeout(PATIENCE, read(request.into_body())).await;
         let body = body.map_err(|_| {
             Trouble::new(
@@ -76,7 +84,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
             )
         })?;
         if !fits {
-            let detail = "A booking is sent as application/x-www-form-urlencoded, as the form does it.";
+            let detail = "A booking is sent as application/x-www-form-urlencoded in UTF-8, not compressed, as the form does it.";
             return Err(Trouble::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not a form", detail));
         }
         let body = String::from_utf8(body?);

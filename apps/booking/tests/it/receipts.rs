@@ -160,3 +160,16 @@ async fn an_unknown_receipt_is_not_found_as_page_and_as_problem() {
         assert_eq!(problem.json()["status"], 404);
     }
 }
+
+#[tokio::test]
+async fn a_booking_is_not_called_cancelled_because_another_command_took_the_number_of_its_cancellation() {
+    let site = Site::new().await;
+    let first = site.book(DAY, 2).await;
+    site.settle().await;
+    let taken = booking::receipt::cancellation(first);
+    let body = format!("id={taken}&date={DAY}&name=Eve&email=eve%40example.org&quantity=1");
+    assert_eq!(site.post("/booking/", body).await.status, StatusCode::SEE_OTHER);
+    site.settle().await;
+    let page = site.get(&format!("/booking/receipts/{first}")).await.body;
+    assert!(page.contains("It is still booked") && !page.contains("is cancelled"), "{page}");
+}
