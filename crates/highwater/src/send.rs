@@ -110,7 +110,8 @@ impl<'a, A: Aggregate> Send<'a, A> {
         Self { engine, to, command, id: None, delay: Duration::ZERO }
     }
 
-    /// Gives the command an id of the sender's making, so that sending it again is harmless. Without this it gets
+    /// Gives the command an id of the sender's making, so that sending it again is harmless. "The same command" means
+    /// the same JSON text: what it holds must be written in a fixed order, a `BTreeMap` and not a `HashMap`. Without this it gets
     /// a fresh one.
     pub fn id(mut self, id: CommandId) -> Self {
         self.id = Some(id);
