@@ -110,9 +110,11 @@ impl<'a, A: Aggregate> Send<'a, A> {
         Self { engine, to, command, id: None, delay: Duration::ZERO }
     }
 
-    /// Gives the command an id of the sender's making, so that sending it again is harmless. "The same command" means
-    /// the same JSON text: what it holds must be written in a fixed order, a `BTreeMap` and not a `HashMap`. Without this it gets
-    /// a fresh one.
+    /// Gives the command an id of the sender's making, so that sending it again is harmless. Without this it gets a
+    /// fresh one.
+    ///
+    /// "The same command" means the same JSON text: what it holds must be written in a fixed order, so a `BTreeMap`
+    /// and not a `HashMap`.
     pub fn id(mut self, id: CommandId) -> Self {
         self.id = Some(id);
         self
