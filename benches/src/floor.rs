@@ -44,7 +44,7 @@ pub(crate) fn commits(path: &Path, clients: usize, group: usize, span: Duration)
             format!(
                 "INSERT INTO log_{partition:04} (position, ordinal, count, at, container, partition_key, id, version,
                     op, previous, command, fingerprint, verdict, schema, body, events)
-                 VALUES (?1, 0, 1, ?2, 1, ?3, ?3, ?4, 1, ?5, ?6, ?7, NULL, 1, ?8, ?9)"
+                 VALUES (?1, 0, 1, ?2, 1, ?3, '', ?4, 1, ?5, ?6, ?7, NULL, 1, ?8, ?9)"
             )
         })
         .collect();
@@ -72,13 +72,17 @@ pub(crate) fn commits(path: &Path, clients: usize, group: usize, span: Duration)
             ends[log] += 1;
             touched[log] = true;
             let previous = (*version > 0).then_some(*position);
+            let command = Uuid::now_v7().into_bytes();
+            connection
+                .prepare_cached("INSERT INTO mark (command, partition, position) VALUES (?1, ?2, ?3)")?
+                .execute((command, log as i64, ends[log]))?;
             connection.prepare_cached(&inserts[log])?.execute((
                 ends[log],
                 at,
                 &*text,
                 *version + 1,
                 previous,
-                Uuid::now_v7().into_bytes(),
+                command,
                 fingerprint,
                 body.as_bytes(),
                 &frame,
@@ -87,14 +91,14 @@ pub(crate) fn commits(path: &Path, clients: usize, group: usize, span: Duration)
                 connection
                     .prepare_cached(
                         "INSERT INTO head (container, partition_key, id, version, live, position, body_position)
-                         VALUES (1, ?1, ?1, 1, 1, ?2, ?2)",
+                         VALUES (1, ?1, '', 1, 1, ?2, ?2)",
                     )?
                     .execute((&*text, ends[log]))?
             } else {
                 connection
                     .prepare_cached(
                         "UPDATE head SET version = ?3 + 1, live = 1, position = ?2, body_position = ?2
-                         WHERE container = 1 AND partition_key = ?1 AND id = ?1 AND version = ?3",
+                         WHERE container = 1 AND partition_key = ?1 AND id = '' AND version = ?3",
                     )?
                     .execute((&*text, ends[log], *version))?
             };

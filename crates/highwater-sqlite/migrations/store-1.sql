@@ -26,7 +26,7 @@ CREATE TABLE partition (
 );
 
 -- The newest state of each item: where its latest change with a body, events or a deletion stands, and where its
--- body stands. Bodies live in the logs only.
+-- body stands. Bodies live in the logs only. The id is empty where it is the same as the partition key.
 CREATE TABLE head (
     container     INTEGER NOT NULL,
     partition_key TEXT    NOT NULL,
@@ -36,6 +36,15 @@ CREATE TABLE head (
     position      INTEGER,
     body_position INTEGER,
     PRIMARY KEY (container, partition_key, id)
+) WITHOUT ROWID;
+
+-- Where each decided command stands. One table for all logs: ids that rise with time fill one page of it at a time,
+-- while an index on each log would dirty a page of each.
+CREATE TABLE mark (
+    command   BLOB    NOT NULL,
+    partition INTEGER NOT NULL,
+    position  INTEGER NOT NULL,
+    PRIMARY KEY (command, partition, position)
 ) WITHOUT ROWID;
 
 -- Ids of messages, so that a second put is the same message; the only index from id to message.

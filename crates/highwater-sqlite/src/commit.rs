@@ -58,7 +58,7 @@ impl Head {
                 "SELECT version, live, position, body_position FROM head
                  WHERE container = ?1 AND partition_key = ?2 AND id = ?3",
             )?
-            .query_row((container, partition_key, id), |row| {
+            .query_row((container, partition_key, stored_id(partition_key, id)), |row| {
                 Ok(Self {
                     version: log::version(row.get(0)?)?,
                     live: row.get(1)?,
@@ -160,6 +160,12 @@ impl Operation<StoreEngine> for Commit {
     }
 }
 
+/// The id as a column holds it: many items are alone under their partition key and have its name, and that is not
+/// stored twice.
+fn stored_id<'a>(partition_key: &str, id: &'a str) -> &'a str {
+    if id == partition_key { "" } else { id }
+}
+
 /// Where a row goes in its log and in its commit.
 #[derive(Clone, Copy)]
 struct Place {
@@ -181,7 +187,7 @@ fn append(
     place: Place,
     mark: Option<&CommandMark>,
 ) -> rusqlite::Result<Version> {
-    let id = write.id.as_str();
+    let id = stored_id(partition_key, write.id.as_str());
     let number = head.map_or(1, |head| head.version.get() + 1);
     let version = Version::new(number).ok_or_else(|| unreadable("a version is zero"))?;
     let (op, body) = match &write.op {
@@ -221,6 +227,9 @@ fn append(
         &previous,
     ];
     connection.prepare_cached(&sql.insert)?.execute(parameters)?;
+    if let Some(mark) = mark {
+        connection.prepare_cached(&sql.mark)?.execute((mark.id.0.into_bytes(), place.position))?;
+    }
     let (live, body_position) = match op {
         log::PUT => (true, Some(place.position)),
         log::DELETE => (false, None),

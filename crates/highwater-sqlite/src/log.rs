@@ -23,6 +23,7 @@ pub(crate) const DELETE: i64 = 2;
 pub(crate) struct LogSql {
     pub(crate) partition: Partition,
     pub(crate) insert: String,
+    pub(crate) mark: String,
     pub(crate) by_command: String,
     pub(crate) versions: String,
     pub(crate) after: String,
@@ -42,8 +43,11 @@ impl LogSql {
                 "INSERT INTO {log} ({columns}, previous)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
             ),
+            mark: format!("INSERT INTO mark (command, partition, position) VALUES (?1, {partition}, ?2)"),
             by_command: format!(
-                "SELECT position, count, fingerprint, verdict FROM {log} WHERE command = ?1 AND partition_key = ?2"
+                "SELECT log.position, log.count, log.fingerprint, log.verdict
+                 FROM mark CROSS JOIN {log} AS log ON log.position = mark.position
+                 WHERE mark.command = ?1 AND mark.partition = {partition} AND log.partition_key = ?2"
             ),
             versions: format!(
                 "SELECT version FROM {log} WHERE position >= ?1 AND position < ?1 + ?2 ORDER BY position"
@@ -114,7 +118,7 @@ pub(crate) fn change(
     let partition_key =
         PartitionKey::new(text(row, 5)?).map_err(|_| unreadable("a partition key in the log is not one"))?;
     let id = match text(row, 6)? {
-        id if id == partition_key.as_str() => ItemId::from(&partition_key),
+        "" => ItemId::from(&partition_key),
         id => ItemId::new(id).map_err(|_| unreadable("an item id in the log is not one"))?,
     };
     let key = ItemKey { container, partition_key, id };

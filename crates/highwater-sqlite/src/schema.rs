@@ -122,7 +122,8 @@ fn prepare(location: &Location, connection: &Connection) -> rusqlite::Result<Str
 }
 
 /// The table of one partition's log. `previous` is where the item's previous change with a body, events or a
-/// deletion stands. The command stands in the first row of its commit; `verdict` is null for "accepted".
+/// deletion stands. The id is empty where it is the same as the partition key. The command stands in the first row of
+/// its commit; `verdict` is null for "accepted".
 pub(crate) fn create_log(connection: &Connection, partition: u16) -> rusqlite::Result<()> {
     let log = log_table(partition);
     connection.execute_batch(&format!(
@@ -144,7 +145,6 @@ pub(crate) fn create_log(connection: &Connection, partition: u16) -> rusqlite::R
             body          BLOB,
             events        BLOB
         );
-        CREATE INDEX {log}_command ON {log} (command) WHERE command IS NOT NULL;
         INSERT INTO partition (partition, last) VALUES ({partition}, 0);"
     ))
 }
@@ -161,7 +161,7 @@ pub(crate) fn create_log_view(connection: &Connection, partitions: u16) -> rusql
     let one = |partition: u16| {
         format!(
             "SELECT {partition} AS partition, position, ordinal, count, at, name AS container, partition_key,
-                log.id, version, CASE op WHEN 1 THEN 'put' WHEN 2 THEN 'delete' ELSE 'keep' END AS op,
+                iif(log.id = '', partition_key, log.id) AS id, version, CASE op WHEN 1 THEN 'put' WHEN 2 THEN 'delete' ELSE 'keep' END AS op,
                 hex(command) AS command, verdict, schema, CAST(body AS TEXT) AS body
              FROM {} AS log LEFT JOIN container ON container.id = log.container",
             log_table(partition)

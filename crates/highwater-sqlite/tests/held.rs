@@ -89,7 +89,7 @@ fn sabotage(path: &Path, how: &str) {
     let raw = rusqlite::Connection::open(path).unwrap();
     for partition in 0..4 {
         raw.execute_batch(&format!(
-            "CREATE TRIGGER refuse_{partition} AFTER INSERT ON log_{partition:04} WHEN new.id = 'poison'
+            "CREATE TRIGGER refuse_{partition} AFTER INSERT ON log_{partition:04} WHEN new.partition_key = 'poison'
              BEGIN SELECT RAISE({how}, 'sabotage'); END"
         ))
         .unwrap();

@@ -15,7 +15,7 @@ fn sabotage(path: &Path) {
     .unwrap();
     for partition in 0..4 {
         raw.execute_batch(&format!(
-            "CREATE TRIGGER orphan_{partition} AFTER INSERT ON log_{partition:04} WHEN new.id = 'fatal'
+            "CREATE TRIGGER orphan_{partition} AFTER INSERT ON log_{partition:04} WHEN new.partition_key = 'fatal'
              BEGIN INSERT INTO orphan VALUES (1); END"
         ))
         .unwrap();
