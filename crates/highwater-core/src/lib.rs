@@ -66,4 +66,4 @@ pub use view_store::{
     Claim, Document, DocumentKey, DocumentWrite, Marks, ViewBatch, ViewName, ViewReached, ViewSlot,
     ViewStore, ViewWriteError,
 };
-pub use wake::{Wake, Waker};
+pub use wake::{Waiting, Wake, Waker};

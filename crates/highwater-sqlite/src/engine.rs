@@ -159,9 +159,7 @@ impl Engine for StoreEngine {
         self.location.reconnect(ours)
     }
 
-    fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let version: i64 =
-            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+    fn begin(&mut self, connection: &Connection, version: i64) -> rusqlite::Result<()> {
         if self.data_version != Some(version) {
             self.forget();
             self.moment = moment::stored(connection)?;

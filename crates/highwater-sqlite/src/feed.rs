@@ -7,6 +7,7 @@ use crate::{
 };
 use highwater_core::{ChangePage, ChangeRequest, FeedError, Position, StoreInfo, Timestamp, Token};
 use rusqlite::{Connection, OptionalExtension};
+use std::time::{Duration, Instant};
 
 /// A page ends when it holds this many bytes of bodies and events, whatever was asked for.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -17,11 +18,28 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// A page looks at most at this many rows, when few of them fit what was asked for.
 const PAGE_ROWS: usize = 16_384;
 
+/// A page ends when it has taken this long: an open read keeps the write-ahead log from being moved into the file
+/// and begun anew. Rows are looked at in one go of this many; with them a page stays below 50 ms.
+const PAGE_TIME: Duration = Duration::from_millis(40);
+const ROWS_IN_ONE_GO: usize = 64;
+
 pub(crate) fn changes(
     connection: &Connection,
     known: &mut Known,
     layout: &Layout,
     request: &ChangeRequest,
+) -> rusqlite::Result<Result<ChangePage, FeedError>> {
+    let started = Instant::now();
+    page(connection, known, layout, request, || started.elapsed() >= PAGE_TIME)
+}
+
+/// A page that ends at the next commit once its time `is_over`.
+fn page(
+    connection: &Connection,
+    known: &mut Known,
+    layout: &Layout,
+    request: &ChangeRequest,
+    is_over: impl Fn() -> bool,
 ) -> rusqlite::Result<Result<ChangePage, FeedError>> {
     let (partition, partitions) = (request.partition, layout.info.partitions);
     if partition.0 >= partitions {
@@ -47,7 +65,7 @@ pub(crate) fn changes(
     let sql = layout.log(partition)?;
     let max = request.max.max(1);
     let mut changes = Vec::with_capacity(max.min(1_024));
-    let (mut seen, mut scanned) = (0, after);
+    let (mut seen, mut scanned, mut late) = (0, after, false);
     let mut memory = Memory::new(PIECE_BYTES);
     let mut container = None;
     let mut statement = connection.prepare_cached(&sql.after)?;
@@ -56,7 +74,9 @@ pub(crate) fn changes(
     while let Some(row) = rows.next()? {
         let (ordinal, count): (u16, u16) = (row.get(1)?, row.get(2)?);
         // Only between two commits may a page end.
-        if ordinal == 0 && (changes.len() >= max || memory.used() >= PAGE_BYTES || seen >= PAGE_ROWS) {
+        late = late || (seen > 0 && seen % ROWS_IN_ONE_GO == 0 && is_over());
+        let is_full = changes.len() >= max || memory.used() >= PAGE_BYTES || seen >= PAGE_ROWS;
+        if ordinal == 0 && (is_full || late) {
             at_end = false;
             break;
         }
@@ -117,4 +137,43 @@ pub(crate) fn head(connection: &Connection, info: &StoreInfo) -> rusqlite::Resul
         token.raise(info.id, info.epoch, partition, log::position(row.get(1)?)?);
     }
     Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{layout::read_info, schema::create_log};
+    use highwater_core::Partition;
+
+    #[test]
+    fn a_page_whose_time_is_over_ends_between_two_commits_and_says_how_far_it_looked() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("../migrations/store-1.sql")).unwrap();
+        let meta = "INSERT INTO meta (one, store, epoch, partitions, created_at, cell_floor) VALUES (1, ?1, 1, 1, 0, 0)";
+        connection.execute(meta, [[7_u8; 16]]).unwrap();
+        create_log(&connection, 0).unwrap();
+        connection
+            .execute_batch("INSERT INTO container (name) VALUES ('days'); UPDATE partition SET last = 300")
+            .unwrap();
+        let row =
+            "INSERT INTO log_0000 (position, ordinal, count, at, container, partition_key, id, version, op)
+                   VALUES (?1, ?2, 3, 0, 1, 'k', 'i', ?1, 0)";
+        for position in 1..=300_i64 {
+            connection.execute(row, [position, (position - 1) % 3]).unwrap();
+        }
+        let layout = Layout::new(read_info(&connection).unwrap());
+        let (mut known, mut after, mut seen) = (Known::default(), None, Vec::new());
+        loop {
+            let request = ChangeRequest::new(Partition(0), after, 1_000);
+            let page = page(&connection, &mut known, &layout, &request, || true).unwrap().unwrap();
+            seen.push(page.changes.len());
+            assert_eq!(page.scanned, page.changes.last().map(|change| change.position), "{seen:?}");
+            after = page.scanned;
+            if page.at_end {
+                break;
+            }
+        }
+        // The commit that holds row 64 is finished first.
+        assert_eq!(seen, [66, 66, 66, 66, 36]);
+    }
 }

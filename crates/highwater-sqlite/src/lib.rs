@@ -9,8 +9,9 @@
 //!   fsync; nobody is answered before that. It never holds more than one transaction open.
 //! * **Readers have connections of their own** and see committed states only, each read one state.
 //! * **Several processes** may open one file: their writers take turns, busy for longer than five seconds is an
-//!   error ([`FailureKind::Busy`](highwater_core::FailureKind)). A hint ([`Wake`](highwater_core::Wake)) does not
-//!   cross processes. The file must be on a local disk.
+//!   error ([`FailureKind::Busy`](highwater_core::FailureKind)). While somebody waits for a hint
+//!   ([`Wake`](highwater_core::Wake)), the file is looked at every 20 ms for commits of other processes. It must be
+//!   on a local disk.
 //!
 //! ```
 //! use highwater_core::{Batch, Clock, ItemId, ItemKey, Json, Name, PartitionKey, Store, Timestamp, Write};
@@ -57,8 +58,10 @@ mod queue_reads;
 mod readers;
 mod schema;
 mod store;
+mod turns;
 mod view_store;
 mod views;
+mod watch;
 mod writer;
 
 pub use open::open;

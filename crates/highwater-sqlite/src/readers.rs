@@ -1,6 +1,7 @@
 //! The threads that read a database file, each on a connection of its own.
 
 use crate::{
+    OpenError,
     fault::{closed, engine_error, panicked},
     location::Location,
 };
@@ -8,6 +9,7 @@ use highwater_core::EngineError;
 use rusqlite::Connection;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
 };
@@ -91,6 +93,16 @@ impl<K: Default + 'static> Readers<K> {
 pub(crate) enum StartError {
     Sqlite(rusqlite::Error),
     Thread(std::io::Error),
+}
+
+impl StartError {
+    /// The error of opening the database at `path`.
+    pub(crate) fn of(self, path: &Path) -> OpenError {
+        match self {
+            Self::Sqlite(error) => OpenError::from_sqlite(path, &error),
+            Self::Thread(error) => OpenError::other(path, error.to_string()),
+        }
+    }
 }
 
 fn serve<K: Default>(mut connection: Connection, location: &Location, queue: &Mutex<mpsc::Receiver<Job<K>>>) {

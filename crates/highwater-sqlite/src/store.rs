@@ -12,6 +12,7 @@ use crate::{
     poison, queue, queue_reads,
     readers::{Readers, StartError, in_transaction},
     schema::{STORE, create_log, create_log_view},
+    watch::Watch,
     writer::Writer,
 };
 use async_trait::async_trait;
@@ -20,7 +21,7 @@ use highwater_core::{
     CommitError, Committed, Decided, Delivery, Depth, ETag, EngineError, Expect, FeedError, GetError, Item,
     ItemKey, Limits, Message, MessageId, Name, NewMessage, Parked, Parking, Partition, PartitionKey,
     Position, Put, PutError, Queue, ReadError, Receipt, ReceiptError, ReplayError, Store, StoreId, StoreInfo,
-    Timestamp, Token, Update, Version, Wake, Waker,
+    Timestamp, Token, Update, Version, Waiting, Wake, Waker,
 };
 use rusqlite::Connection;
 use std::{path::Path, sync::Arc, time::Duration};
@@ -35,6 +36,7 @@ pub struct Sqlite {
     clock: Arc<dyn Clock>,
     store_waker: Waker,
     queue_waker: Waker,
+    watch: Option<Watch>,
     /// Before the writer, so that the readers' connections close first and the last one moves the log.
     readers: Option<Readers<Known>>,
     writer: Writer<StoreEngine>,
@@ -73,23 +75,27 @@ impl Sqlite {
         let connection = STORE.open(&location, |connection| create(connection, options.partitions, now))?;
         let failed = |error: rusqlite::Error| OpenError::from_sqlite(location.shown(), &error);
         let layout = Arc::new(Layout::new(read_info(&connection).map_err(failed)?));
-        let readers = Readers::start("store", &location, options.readers).map_err(|error| match error {
-            StartError::Sqlite(error) => failed(error),
-            StartError::Thread(error) => OpenError::other(location.shown(), error.to_string()),
-        })?;
-        let (store_waker, queue_waker) = (Waker::new(), Waker::new());
+        let not_started = |error: StartError| error.of(location.shown());
+        let readers = Readers::start("store", &location, options.readers).map_err(not_started)?;
+        let waiting = Waiting::default();
+        let (store_waker, queue_waker) = (Waker::counted(&waiting), Waker::counted(&waiting));
         let wakers = (store_waker.clone(), queue_waker.clone());
+        let watched = vec![store_waker.clone(), queue_waker.clone()];
+        let watch = Watch::start("store", &location, &waiting, watched).map_err(not_started)?;
         let engine =
             StoreEngine::new(Arc::clone(&layout), location.clone(), Arc::clone(&clock), &options, wakers);
         let writer = Writer::start(connection, engine)
             .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
         let limits = options.limits;
-        Ok(Arc::new(Self { layout, limits, clock, store_waker, queue_waker, readers, writer }))
+        Ok(Arc::new(Self { layout, limits, clock, store_waker, queue_waker, watch, readers, writer }))
     }
 
     /// Finishes the work that was handed over, moves the write-ahead log into the file and closes it. What is
     /// asked of the store from then on is refused as [`Closed`](highwater_core::FailureKind::Closed).
     pub async fn close(&self) {
+        if let Some(watch) = &self.watch {
+            watch.close().await;
+        }
         if let Some(readers) = &self.readers {
             readers.close().await;
         }

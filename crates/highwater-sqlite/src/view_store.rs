@@ -6,12 +6,13 @@ use crate::{
     readers::{Readers, StartError, in_transaction},
     schema::VIEWS,
     views,
+    watch::Watch,
     writer::{Engine, Writer},
 };
 use async_trait::async_trait;
 use highwater_core::{
     Claim, Document, DocumentKey, EngineError, Epoch, Limits, ReadError, StoreId, ViewBatch, ViewName,
-    ViewReached, ViewSlot, ViewStore, ViewWriteError, Wake, Waker,
+    ViewReached, ViewSlot, ViewStore, ViewWriteError, Waiting, Wake, Waker,
 };
 use rusqlite::Connection;
 use std::{path::Path, sync::Arc};
@@ -22,6 +23,7 @@ use std::{path::Path, sync::Arc};
 pub struct SqliteViews {
     limits: Limits,
     waker: Waker,
+    watch: Option<Watch>,
     readers: Option<Readers<()>>,
     writer: Writer<ViewEngine>,
 }
@@ -47,7 +49,7 @@ impl Engine for ViewEngine {
         self.location.reconnect(|connection| VIEWS.is(connection))
     }
 
-    fn begin(&mut self, _: &Connection) -> rusqlite::Result<()> {
+    fn begin(&mut self, _: &Connection, _: i64) -> rusqlite::Result<()> {
         Ok(())
     }
 
@@ -98,19 +100,22 @@ impl SqliteViews {
                 return Err(OpenError::OtherStore { path: location.shown().display().to_string() });
             }
         }
-        let readers = Readers::start("views", &location, options.readers).map_err(|error| match error {
-            StartError::Sqlite(error) => OpenError::from_sqlite(location.shown(), &error),
-            StartError::Thread(error) => OpenError::other(location.shown(), error.to_string()),
-        })?;
-        let waker = Waker::new();
+        let not_started = |error: StartError| error.of(location.shown());
+        let readers = Readers::start("views", &location, options.readers).map_err(not_started)?;
+        let waiting = Waiting::default();
+        let waker = Waker::counted(&waiting);
+        let watch = Watch::start("views", &location, &waiting, vec![waker.clone()]).map_err(not_started)?;
         let engine = ViewEngine { location: location.clone(), waker: waker.clone() };
         let writer = Writer::start(connection, engine)
             .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
-        Ok(Arc::new(Self { limits: options.limits, waker, readers, writer }))
+        Ok(Arc::new(Self { limits: options.limits, waker, watch, readers, writer }))
     }
 
     /// Finishes the work that was handed over, moves the write-ahead log into the file and closes it.
     pub async fn close(&self) {
+        if let Some(watch) = &self.watch {
+            watch.close().await;
+        }
         if let Some(readers) = &self.readers {
             readers.close().await;
         }

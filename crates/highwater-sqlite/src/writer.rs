@@ -12,6 +12,7 @@
 use crate::{
     fault::{closed, engine_error, panicked},
     operation::{Member, Operation, Task, Wakes},
+    turns::{BUSY_PATIENCE, Turns},
 };
 use highwater_core::{EngineError, FailureKind, failpoint};
 use rusqlite::{Connection, ErrorCode};
@@ -30,8 +31,9 @@ const GROUP_BYTES: usize = 8 * 1024 * 1024;
 /// How long a group waits for more members at most.
 const LONGEST_WAIT: Duration = Duration::from_micros(500);
 
-/// How long a group waits for another process that is writing.
-const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+/// After this time in a transaction no further member is begun; the rest goes into the next one. With COMMIT the lock
+/// is held for 5 ms or less, unless a single member or the disk takes longer: neither can be cut short.
+const GROUP_TIME: Duration = Duration::from_millis(4);
 
 /// The write-ahead log is moved into the file when it has this many pages (16 MiB): less often costs disk and
 /// makes starting after a crash slower, more often writes the same pages again and again.
@@ -53,8 +55,8 @@ pub(crate) trait Engine: Send + 'static {
 
     /// Opens the same database again; `None` if it is gone with its connection. Never makes a file.
     fn reconnect(&self) -> Result<Option<Connection>, EngineError>;
-    /// A transaction has begun.
-    fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()>;
+    /// A transaction has begun; `data_version` moves when another connection has committed.
+    fn begin(&mut self, connection: &Connection, data_version: i64) -> rusqlite::Result<()>;
     /// The transaction has written something and is about to be committed.
     fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()>;
     /// A transaction was rolled back: what was learned in it may be wrong.
@@ -161,6 +163,9 @@ struct WriterThread<E> {
     connection: Option<Connection>,
     engine: E,
     queue: mpsc::Receiver<Job<E>>,
+    turns: Turns,
+    /// Members of the last group for which its time was too short.
+    rest: Members<E>,
     /// How many members the last group had, and how long its COMMIT took.
     last_size: usize,
     last_commit: Duration,
@@ -168,14 +173,28 @@ struct WriterThread<E> {
 
 impl<E: Engine> WriterThread<E> {
     fn new(connection: Connection, engine: E, queue: mpsc::Receiver<Job<E>>) -> Self {
-        Self { connection: Some(connection), engine, queue, last_size: 0, last_commit: Duration::ZERO }
+        Self {
+            connection: Some(connection),
+            engine,
+            queue,
+            turns: Turns::default(),
+            rest: Vec::new(),
+            last_size: 0,
+            last_commit: Duration::ZERO,
+        }
     }
 
     fn serve(&mut self) {
-        let mut members: Members<E> = Vec::new();
-        while let Ok(first) = self.queue.recv() {
-            let (mut next, mut bytes) = (Some(first), 0);
+        loop {
+            let mut members = std::mem::take(&mut self.rest);
+            let mut bytes = members.iter().map(|member| member.weight()).sum::<usize>();
             let (mut interruption, mut deadline) = (None, None);
+            let mut next = if members.is_empty() {
+                let Ok(first) = self.queue.recv() else { break };
+                Some(first)
+            } else {
+                self.next(members.len(), &mut deadline)
+            };
             while let Some(job) = next.take() {
                 match job {
                     Job::Write(member) if member.is_abandoned() => {}
@@ -192,8 +211,12 @@ impl<E: Engine> WriterThread<E> {
                     next = self.next(members.len(), &mut deadline);
                 }
             }
-            if !members.is_empty() {
+            while !members.is_empty() {
                 self.group_and_go_on(&mut members);
+                if interruption.is_some() {
+                    // It was asked for after all of them.
+                    members = std::mem::take(&mut self.rest);
+                }
             }
             match interruption {
                 Some(Job::Read(job)) => {
@@ -294,6 +317,7 @@ impl<E: Engine> WriterThread<E> {
         count(members);
         self.last_size = size;
         self.write(members);
+        self.turns.end();
         let took = started.elapsed();
         metrics::histogram!("highwater_sqlite_group_size", "database" => E::NAME).record(size as f64);
         metrics::histogram!("highwater_sqlite_group_seconds", "database" => E::NAME)
@@ -310,7 +334,11 @@ impl<E: Engine> WriterThread<E> {
                 tracing::debug!(%error, size = members.len(), "a group failed, its halves run by themselves");
                 let mut rest = members.split_off(members.len() / 2);
                 self.write(members);
-                self.write(&mut rest);
+                if self.rest.is_empty() {
+                    self.write(&mut rest);
+                } else {
+                    self.rest.append(&mut rest);
+                }
             }
             outcome => self.answer(members, outcome),
         }
@@ -336,7 +364,7 @@ impl<E: Engine> WriterThread<E> {
     fn together(&mut self, members: &mut Members<E>) -> Result<(), Failure> {
         self.ensure_connection().map_err(Failure::Begin)?;
         let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
-        begin(connection).map_err(Failure::Begin)?;
+        self.turns.take(connection).map_err(Failure::Begin)?;
         let written = catch_unwind(AssertUnwindSafe(|| self.run(members)));
         if let Err(error) = written.unwrap_or_else(|_| Err(panicked())) {
             self.engine.forget();
@@ -357,9 +385,15 @@ impl<E: Engine> WriterThread<E> {
     fn run(&mut self, members: &mut Members<E>) -> Result<(), EngineError> {
         let defect = |what: &str| EngineError::new(FailureKind::Other, format!("{what}; please report this"));
         let Some(connection) = &self.connection else { return Err(closed()) };
-        let before = connection.total_changes();
-        self.engine.begin(connection).map_err(engine_error)?;
+        let (started, before) = (Instant::now(), connection.total_changes());
+        let version = self.turns.look(connection).map_err(engine_error)?;
+        self.engine.begin(connection, version).map_err(engine_error)?;
+        let mut done = 0;
         for member in members.iter_mut() {
+            if done > 0 && started.elapsed() >= GROUP_TIME {
+                break;
+            }
+            done += 1;
             let changes = connection.total_changes();
             let refused = member.run(connection, &mut self.engine).map_err(engine_error)?;
             if refused && connection.total_changes() != changes {
@@ -369,11 +403,15 @@ impl<E: Engine> WriterThread<E> {
         if connection.total_changes() != before {
             self.engine.finish(connection).map_err(engine_error)?;
         }
+        let mut rest = members.split_off(done);
+        rest.append(&mut self.rest);
+        self.rest = rest;
         if connection.is_autocommit() { Err(defect("the transaction ended by itself")) } else { Ok(()) }
     }
 
     fn ensure_connection(&mut self) -> Result<(), EngineError> {
         if self.connection.is_none() {
+            self.turns.forget();
             self.connection = self.engine.reconnect()?;
         }
         if self.connection.is_some() { Ok(()) } else { Err(closed()) }
@@ -456,23 +494,6 @@ fn checkpoint_waiting(connection: &Connection) -> rusqlite::Result<bool> {
     let blocked = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
     connection.busy_timeout(Duration::ZERO)?;
     blocked.map(|blocked| blocked != 0)
-}
-
-/// Begins a transaction, waiting a while for another process.
-fn begin(connection: &Connection) -> Result<(), EngineError> {
-    let started = Instant::now();
-    loop {
-        match execute(connection, "BEGIN IMMEDIATE") {
-            Ok(()) => return Ok(()),
-            Err(error)
-                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                    && started.elapsed() < BUSY_PATIENCE =>
-            {
-                thread::sleep(Duration::from_micros(fastrand::u64(200..3_000)));
-            }
-            Err(error) => return Err(engine_error(error)),
-        }
-    }
 }
 
 fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {

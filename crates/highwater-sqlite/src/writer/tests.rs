@@ -22,7 +22,7 @@ impl Engine for Fickle {
         Ok(Some(connection))
     }
 
-    fn begin(&mut self, _: &Connection) -> rusqlite::Result<()> {
+    fn begin(&mut self, _: &Connection, _: i64) -> rusqlite::Result<()> {
         Ok(())
     }
 

@@ -39,6 +39,30 @@ impl Clock for HandClock {
     async fn sleep(&self, _: Duration) {}
 }
 
+/// The machine's clock, for tests with several processes.
+pub(crate) struct WallClock(std::time::Instant);
+
+impl WallClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(std::time::Instant::now()))
+    }
+}
+
+#[async_trait]
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(0).plus(std::time::UNIX_EPOCH.elapsed().unwrap())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    async fn sleep(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+}
+
 pub(crate) fn options() -> Options {
     Options::default().partitions(4)
 }
