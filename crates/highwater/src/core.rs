@@ -1,4 +1,5 @@
 use crate::decide::Decider;
+use crate::unique::Tidying;
 use crate::worker::WorkerOptions;
 use highwater_core::{Backend, Clock, Name, PartitionKey, Timestamp, Wake};
 use std::collections::HashMap;
@@ -19,7 +20,14 @@ pub(crate) struct Core {
     /// The queue that commands go through.
     pub(crate) queue: Name,
     pub(crate) worker: WorkerOptions,
+    pub(crate) tidying: Tidying,
     keys: Vec<Mutex<()>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("queue", &self.queue).finish_non_exhaustive()
+    }
 }
 
 impl Core {
@@ -32,7 +40,7 @@ impl Core {
         worker: WorkerOptions,
     ) -> Self {
         let keys = (0..KEY_LOCKS).map(|_| Mutex::new(())).collect();
-        Self { backend, clock, driven, deciders, queue, worker, keys }
+        Self { backend, clock, driven, deciders, queue, worker, tidying: Tidying::default(), keys }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -44,6 +44,9 @@ pub struct RunRolesAsSeparateProcesses;
 #[doc = include_str!("../../../docs/how-to/write-idempotent-effects.md")]
 pub struct WriteIdempotentEffects;
 
+#[doc = include_str!("../../../docs/how-to/keep-a-value-unique.md")]
+pub struct KeepAValueUnique;
+
 #[doc = include_str!("../../../docs/explanation/consistency-tokens.md")]
 pub struct ConsistencyTokens;
 

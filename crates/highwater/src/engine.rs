@@ -13,6 +13,7 @@ use crate::outcome::OutcomeRequest;
 use crate::send::Send;
 use crate::settle::{Settled, Step};
 use crate::status::{self, Status, WorkerStatus};
+use crate::unique::Unique;
 use crate::view::View;
 use crate::view_reader::ViewReader;
 use crate::worker::Worker;
@@ -201,6 +202,11 @@ impl Engine {
     /// [`PullError::Name`] for a container that cannot exist.
     pub fn feed(&self, containers: &[&str]) -> Result<Feed<'_>, PullError> {
         Feed::new(self, containers)
+    }
+
+    /// Values that one command at a time may hold, across partition keys: see [`Unique`].
+    pub fn unique(&self, scope: impl Into<String>) -> Unique<'_> {
+        Unique::new(&self.0.core, scope)
     }
 
     /// A token for everything that is committed so far.

@@ -308,6 +308,7 @@ impl Follower {
             attempt: slot.lease.attempt,
             behind: end.saturating_sub(Position::number(scanned)),
             token: scanned.map(|position| info.token(partition, position)).unwrap_or_default(),
+            core: self.core.clone(),
             done: Arc::default(),
             stop: self.stop.clone(),
             revoked: slot.revoked.subscribe(),

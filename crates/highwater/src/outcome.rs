@@ -25,6 +25,8 @@ pub enum Outcome {
         /// Reached by whoever has seen the refusal.
         token: Token,
     },
+    /// Taken back before anybody decided it; it will never be decided.
+    Cancelled,
     /// Set aside because it could not be decided; somebody has to look at it.
     Parked {
         /// Why, for people.
@@ -44,7 +46,7 @@ impl Outcome {
     pub fn token(&self) -> Option<&Token> {
         match self {
             Self::Accepted { token } | Self::Rejected { token, .. } => Some(token),
-            Self::Pending | Self::Parked { .. } => None,
+            Self::Pending | Self::Cancelled | Self::Parked { .. } => None,
         }
     }
 }
@@ -120,6 +122,9 @@ impl<'a> OutcomeRequest<'a> {
             // The log's word comes first: a message may be parked although its command was decided.
             if let Some(decided) = core.backend.store.decided(&key, self.id).await? {
                 return Ok(Outcome::of(Some(decided.mark.verdict), decided.token));
+            }
+            if pending.cancelled {
+                return Ok(Outcome::Cancelled);
             }
             let message: MessageId = self.id.into();
             if let Some(parked) = core.backend.queue.parked_message(&queue, message).await? {

@@ -1,7 +1,9 @@
 //! What a processor is and what it hands to its handler; `follower.rs` runs it.
 
+use crate::core::Core;
 use crate::feed::Start;
 use crate::handler::HandlerError;
+use crate::unique::Unique;
 use highwater_core::{Cells, Change, Partition, Position, Token};
 use std::ops::Deref;
 use std::pin::Pin;
@@ -155,6 +157,7 @@ pub struct BatchContext {
     pub behind: u64,
     /// Reached by whoever has handled the whole batch.
     pub token: Token,
+    pub(crate) core: Arc<Core>,
     pub(crate) done: Arc<AtomicU64>,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) revoked: watch::Receiver<bool>,
@@ -165,6 +168,11 @@ impl BatchContext {
     /// batch, the next try begins behind it. Saved when the handler returns.
     pub fn checkpoint(&self, change: &Change) {
         self.done.fetch_max(change.commit_end().get(), Relaxed);
+    }
+
+    /// Values that one command at a time may hold, to confirm or release them: see [`Unique`].
+    pub fn unique(&self, scope: impl Into<String>) -> Unique<'_> {
+        Unique::new(&self.core, scope)
     }
 
     /// Whether the partition is still this process's, as far as it knows. What a handler writes to a store of its own

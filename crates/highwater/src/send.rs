@@ -57,6 +57,12 @@ pub enum SendError {
         /// The id.
         id: CommandId,
     },
+    /// The command was taken back: cancelled, or not sent before others might have what was reserved for it.
+    #[error("command {id} was cancelled and will not be decided; give a new command an id of its own")]
+    Cancelled {
+        /// The id.
+        id: CommandId,
+    },
     /// The command is too large for a message.
     #[error("the command is too large: {size} bytes with its envelope, the limit is {limit}")]
     TooLarge {
@@ -81,6 +87,9 @@ pub(crate) struct Pending {
     pub(crate) partition_key: String,
     pub(crate) id: String,
     pub(crate) fingerprint: String,
+    /// The command will never be decided: it was taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) cancelled: bool,
 }
 
 impl Pending {
@@ -91,7 +100,24 @@ impl Pending {
             partition_key: command.key.partition_key.to_string(),
             id: command.key.id.to_string(),
             fingerprint: command.fingerprint().0.iter().map(|byte| format!("{byte:02x}")).collect(),
+            cancelled: false,
         }
+    }
+
+    /// Stands where the record of a command would, which therefore cannot be sent any more.
+    pub(crate) fn withdrawn(partition_key: &PartitionKey, queue: &Name) -> Self {
+        Self {
+            queue: queue.to_string(),
+            container: String::new(),
+            partition_key: partition_key.to_string(),
+            id: String::new(),
+            fingerprint: String::new(),
+            cancelled: true,
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled
     }
 
     pub(crate) fn cell(id: CommandId) -> Result<CellKey, EngineError> {
@@ -143,6 +169,9 @@ impl<'a, A: Aggregate> Send<'a, A> {
             Ok(_) => false,
             Err(PutError::CellConflict { found }) => {
                 let first: Pending = found.value.decode().map_err(unwritable)?;
+                if first.cancelled {
+                    return Err(SendError::Cancelled { id });
+                }
                 if first.fingerprint != pending.fingerprint {
                     return Err(SendError::CommandIdReused { id });
                 }

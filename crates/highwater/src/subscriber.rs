@@ -3,6 +3,7 @@ use crate::feed::Start;
 use crate::handler::HandlerError;
 use crate::processor::{BatchContext, Changes, Processor};
 use crate::recorded::{Recorded, recorded};
+use crate::unique::Claim;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -45,6 +46,50 @@ impl<A: Aggregate> Subscriber<A> {
     pub fn start(mut self, start: Start) -> Self {
         self.processor = self.processor.start(start);
         self
+    }
+
+    /// Keeps unique values in step with what happens: for each event, `claims` says which values of `scope` are to be
+    /// confirmed or released. See [`Unique`](crate::Unique).
+    ///
+    /// ```
+    /// # use highwater::{Aggregate, Context, Decision};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] pub enum Never {}
+    /// # #[derive(serde::Serialize, serde::Deserialize)] pub enum AccountEvent {
+    /// #     Opened { by: highwater::CommandId, email: String }, Closed { by: highwater::CommandId, email: String } }
+    /// # #[derive(Default, serde::Serialize, serde::Deserialize)] pub struct Account;
+    /// # impl Aggregate for Account {
+    /// #     const CONTAINER: &'static str = "accounts";
+    /// #     type Command = Never; type Event = AccountEvent; type Settings = ();
+    /// #     fn decide(&self, never: Never, _: &Context<Self>) -> Decision<Self> { match never {} }
+    /// #     fn apply(&mut self, _: &AccountEvent) {}
+    /// # }
+    /// use highwater::{Claim, Subscriber};
+    ///
+    /// let one_account_each = Subscriber::<Account>::named("one-account-each")
+    ///     .unique("account-email", |event| match &event.event {
+    ///         AccountEvent::Opened { by, email } => Some(Claim::confirm(email, *by)),
+    ///         AccountEvent::Closed { by, email } => Some(Claim::release(email, *by)),
+    ///     });
+    /// ```
+    pub fn unique<F, C>(self, scope: impl Into<Arc<str>>, claims: F) -> Processor
+    where
+        F: Fn(&Recorded<A::Event>) -> C + Send + Sync + 'static,
+        C: IntoIterator<Item = Claim>,
+    {
+        let (scope, claims) = (scope.into(), Arc::new(claims));
+        self.processor.containers([A::CONTAINER]).handler(move |context: BatchContext, changes: Changes| {
+            let (scope, claims) = (Arc::clone(&scope), Arc::clone(&claims));
+            async move {
+                for change in changes.iter() {
+                    let events = recorded::<A>(change)?;
+                    let due: Vec<Claim> = events.iter().flat_map(&*claims).collect();
+                    for claim in &due {
+                        context.unique(&*scope).settle(claim).await?;
+                    }
+                }
+                Ok::<(), HandlerError>(())
+            }
+        })
     }
 
     /// Sets what is done with each event. An error has it tried again, after a pause that grows; later events of its

@@ -3,6 +3,7 @@
 
 mod commands;
 mod domain;
+mod dying;
 mod feeds;
 mod leases;
 mod loading;
@@ -11,4 +12,5 @@ mod poison;
 mod processors;
 mod running;
 mod stretches;
+mod unique;
 mod views;
