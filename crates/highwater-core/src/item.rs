@@ -75,7 +75,7 @@ impl FromStr for ETag {
     fn from_str(text: &str) -> Result<Self, InvalidETag> {
         let parse = || {
             let (epoch, version) = text.split_once('-')?;
-            let epoch = Epoch(u32::from_str_radix(epoch, 16).ok()?);
+            let epoch = Epoch(u64::from_str_radix(epoch, 16).ok()?);
             let version = Version::new(u64::from_str_radix(version, 16).ok()?)?;
             Some(Self { epoch, version })
         };

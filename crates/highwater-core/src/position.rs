@@ -58,11 +58,11 @@ impl fmt::Display for Position {
     }
 }
 
-/// Counts the lives of a store, from 1: raised by a restore or a fail-over, after which positions may mean
-/// something else.
+/// Names one life of a store; 1 is the first. A restore or a fail-over begins another one with a higher number, which
+/// no other life of that store has: positions beyond the place where the two part mean something else in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Epoch(pub u32);
+pub struct Epoch(pub u64);
 
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

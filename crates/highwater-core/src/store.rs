@@ -59,6 +59,10 @@ pub trait Store: Send + Sync + 'static {
     /// What is fixed when the store is created, and its epoch.
     fn info(&self) -> StoreInfo;
 
+    /// Which earlier lives the store goes on from, and up to where: what tells whether a position that was given in
+    /// one of them still means the same.
+    fn lineage(&self) -> Lineage;
+
     /// What the store accepts: `writes_per_batch`, `change_bytes`, `batch_bytes` and `events_per_change`. The other
     /// fields say nothing here; [`Queue`], [`Cells`] and [`ViewStore`] have limits of their own.
     fn limits(&self) -> &Limits;

@@ -102,7 +102,7 @@ impl Token {
     fn parse_store(&mut self, text: &str) -> Option<()> {
         let mut fields = text.splitn(3, '.');
         let store = StoreId(fields.next()?.parse().ok()?);
-        let epoch = Epoch(u32::from_str_radix(fields.next()?, 16).ok()?);
+        let epoch = Epoch(u64::from_str_radix(fields.next()?, 16).ok()?);
         for pair in fields.next()?.split(',') {
             let (partition, position) = pair.split_once(':')?;
             let partition = Partition(u16::from_str_radix(partition, 16).ok()?);

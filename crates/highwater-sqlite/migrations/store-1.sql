@@ -9,6 +9,15 @@ CREATE TABLE meta (
     cell_floor INTEGER NOT NULL
 );
 
+-- Earlier lives of the store, and the last position of each log that this life shares with them. A life of which
+-- nothing is shared has the row of partition 0 all the same.
+CREATE TABLE lineage (
+    epoch     INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    shared    INTEGER NOT NULL,
+    PRIMARY KEY (epoch, partition)
+) WITHOUT ROWID;
+
 -- The store's time: the latest moment it gave out, in microseconds since 1970. It never runs backwards.
 CREATE TABLE moment (
     one  INTEGER PRIMARY KEY CHECK (one = 1),

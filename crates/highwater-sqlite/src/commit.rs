@@ -1,6 +1,7 @@
 //! A commit: conditions first, then one log row and one head row for each write.
 
 use crate::{
+    checksum::Fixed,
     engine::StoreEngine,
     fault::{int, unreadable},
     frame,
@@ -132,7 +133,9 @@ impl Operation<StoreEngine> for Commit {
             let place =
                 Place { ordinal, count, position: end + 1 + ordinal as i64, at: engine.now().as_micros() };
             let mark = self.batch.command.as_ref().filter(|_| ordinal == 0);
-            let version = append(connection, sql, container, partition_key, write, head, place, mark)?;
+            let memory = &mut engine.known.memory;
+            let version =
+                append(connection, sql, memory, container, partition_key, write, head, place, mark)?;
             etags.push(engine.etag(version));
         }
         engine.advance(self.partition.0, end + count as i64);
@@ -180,6 +183,7 @@ struct Place {
 fn append(
     connection: &Connection,
     sql: &LogSql,
+    memory: &mut Vec<u8>,
     container: i64,
     partition_key: &str,
     write: &Write,
@@ -205,7 +209,32 @@ fn append(
     let means_something = op != log::KEEP || events.is_some();
     let latest = head.and_then(|head| head.position);
     let previous = if means_something { latest } else { None };
-    let parameters: [&dyn ToSql; 16] = [
+    let (command, fingerprint) =
+        (mark.map(|mark| mark.id.0.into_bytes()), mark.map(|mark| mark.fingerprint.0));
+    let verdict = mark.and_then(|mark| match &mark.verdict {
+        highwater_core::Verdict::Accepted => None,
+        highwater_core::Verdict::Rejected { reason } => Some(reason.as_str()),
+    });
+    let (schema, json) = (body.map(|body| body.schema), body.map(|body| body.json.as_bytes()));
+    let fixed = Fixed {
+        position: place.position,
+        ordinal: place.ordinal as i64,
+        count: place.count as i64,
+        at: place.at,
+        container: write.container.as_str(),
+        partition_key,
+        id,
+        version: int(number),
+        op,
+        command: command.as_ref().map(<[u8; 16]>::as_slice),
+        fingerprint: fingerprint.as_ref().map(<[u8; 16]>::as_slice),
+        verdict: verdict.map(str::as_bytes),
+        schema: schema.map(i64::from),
+        body: json,
+        events: events.as_deref(),
+    };
+    let checksum = fixed.checksum(memory);
+    let parameters: [&dyn ToSql; 17] = [
         &place.position,
         &(place.ordinal as i64),
         &(place.count as i64),
@@ -215,15 +244,13 @@ fn append(
         &id,
         &int(number),
         &op,
-        &mark.map(|mark| mark.id.0.into_bytes()),
-        &mark.map(|mark| mark.fingerprint.0),
-        &mark.and_then(|mark| match &mark.verdict {
-            highwater_core::Verdict::Accepted => None,
-            highwater_core::Verdict::Rejected { reason } => Some(reason.as_str()),
-        }),
-        &body.map(|body| body.schema),
-        &body.map(|body| body.json.as_bytes()),
+        &command,
+        &fingerprint,
+        &verdict,
+        &schema,
+        &json,
         &events,
+        &checksum,
         &previous,
     ];
     connection.prepare_cached(&sql.insert)?.execute(parameters)?;

@@ -1,11 +1,15 @@
 //! What SQLite reports, in the words of the contract.
 
-use highwater_core::{EngineError, FailureKind};
+use highwater_core::{EngineError, FailureKind, Partition};
 use rusqlite::{Error, ErrorCode, types::Type};
+use std::borrow::Cow;
 
 /// The engine's error for one of SQLite's.
 pub(crate) fn engine_error(error: Error) -> EngineError {
     let (kind, message) = match &error {
+        Error::FromSqlConversionFailure(_, _, cause) if cause.is::<DamagedChange>() => {
+            (FailureKind::Corrupt, cause.to_string())
+        }
         Error::FromSqlConversionFailure(..)
         | Error::InvalidColumnType(..)
         | Error::IntegralValueOutOfRange(..) => {
@@ -47,6 +51,22 @@ pub(crate) fn panicked() -> EngineError {
 /// A row that no version of this program wrote that way.
 pub(crate) fn unreadable(what: &'static str) -> Error {
     Error::FromSqlConversionFailure(0, Type::Blob, what.into())
+}
+
+/// A change that is not what was committed.
+pub(crate) fn damaged(partition: Partition, position: i64, cause: impl Into<Cow<'static, str>>) -> Error {
+    let damaged = DamagedChange { partition, position, cause: cause.into() };
+    Error::FromSqlConversionFailure(0, Type::Blob, Box::new(damaged))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the change at position {position} of partition {partition} is damaged: {cause}; see `highwater doctor` for what can still be read, then restore from a backup"
+)]
+struct DamagedChange {
+    partition: Partition,
+    position: i64,
+    cause: Cow<'static, str>,
 }
 
 /// A number for SQLite, which has no unsigned ones.

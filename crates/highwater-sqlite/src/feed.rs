@@ -1,6 +1,7 @@
 //! Pages of one partition's log.
 
 use crate::{
+    fault::damaged,
     known::Known,
     layout::Layout,
     log::{self, LogSql, Memory},
@@ -72,7 +73,9 @@ fn page(
     let mut rows = statement.query([after])?;
     let mut at_end = true;
     while let Some(row) = rows.next()? {
-        let (ordinal, count): (u16, u16) = (row.get(1)?, row.get(2)?);
+        let position = row.get(0)?;
+        let counted = || Ok::<(u16, u16), rusqlite::Error>((row.get(1)?, row.get(2)?));
+        let (ordinal, count) = counted().map_err(|error| damaged(partition, position, error.to_string()))?;
         // Only between two commits may a page end.
         late = late || (seen > 0 && seen % ROWS_IN_ONE_GO == 0 && is_over());
         let is_full = changes.len() >= max || memory.used() >= PAGE_BYTES || seen >= PAGE_ROWS;
@@ -93,7 +96,7 @@ fn page(
             changes.push(log::change(row, partition, name, known, &mut memory)?);
         }
         if ordinal + 1 >= count {
-            scanned = row.get(0)?;
+            scanned = position;
         }
     }
     if at_end {
@@ -142,7 +145,7 @@ pub(crate) fn head(connection: &Connection, info: &StoreInfo) -> rusqlite::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{layout::read_info, schema::create_log};
+    use crate::{checksum::Fixed, schema::create_log};
     use highwater_core::Partition;
 
     #[test]
@@ -155,13 +158,24 @@ mod tests {
         connection
             .execute_batch("INSERT INTO container (name) VALUES ('days'); UPDATE partition SET last = 300")
             .unwrap();
-        let row =
-            "INSERT INTO log_0000 (position, ordinal, count, at, container, partition_key, id, version, op)
-                   VALUES (?1, ?2, 3, 0, 1, 'k', 'i', ?1, 0)";
+        let row = "INSERT INTO log_0000
+            (position, ordinal, count, at, container, partition_key, id, version, op, checksum)
+            VALUES (?1, ?2, 3, 0, 1, 'k', 'i', ?1, 0, ?3)";
         for position in 1..=300_i64 {
-            connection.execute(row, [position, (position - 1) % 3]).unwrap();
+            let ordinal = (position - 1) % 3;
+            let fixed = Fixed {
+                position,
+                ordinal,
+                count: 3,
+                container: "days",
+                partition_key: "k",
+                id: "i",
+                version: position,
+                ..Fixed::default()
+            };
+            connection.execute(row, [position, ordinal, fixed.checksum(&mut Vec::new())]).unwrap();
         }
-        let layout = Layout::new(read_info(&connection).unwrap());
+        let layout = Layout::read(&connection).unwrap();
         let (mut known, mut after, mut seen) = (Known::default(), None, Vec::new());
         loop {
             let request = ChangeRequest::new(Partition(0), after, 1_000);

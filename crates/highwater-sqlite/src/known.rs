@@ -14,6 +14,8 @@ pub(crate) struct Known {
     texts: HashMap<Box<str>, Arc<str>>,
     /// What was asked for last is asked for next.
     last_text: Option<Arc<str>>,
+    /// Where checksums gather what they sum.
+    pub(crate) memory: Vec<u8>,
 }
 
 impl Known {

@@ -37,6 +37,7 @@
 //! ```
 
 mod cells;
+mod checksum;
 mod commit;
 mod engine;
 mod fault;

@@ -1,7 +1,8 @@
 //! One partition's log: its statements, and a row of it as a change.
 
 use crate::{
-    fault::{int, uint, unreadable},
+    checksum::Fixed,
+    fault::{damaged, int, uint, unreadable},
     frame,
     known::Known,
     schema::log_table,
@@ -36,12 +37,12 @@ impl LogSql {
         let log = log_table(partition);
         let columns =
             "position, ordinal, count, at, container, partition_key, id, version, op, command, fingerprint,
-            verdict, schema, body, events";
+            verdict, schema, body, events, checksum";
         Self {
             partition: Partition(partition),
             insert: format!(
                 "INSERT INTO {log} ({columns}, previous)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
             ),
             mark: format!("INSERT INTO mark (command, partition, position) VALUES (?1, {partition}, ?2)"),
             by_command: format!(
@@ -69,7 +70,7 @@ impl LogSql {
         let row = statement.query_row([position], |row| {
             let container = known.container(connection, row.get(4)?)?;
             let change = change(row, self.partition, container, known, &mut Memory::new(0))?;
-            Ok((change, row.get(15)?))
+            Ok((change, row.get(16)?))
         });
         row.optional()?.ok_or_else(|| unreadable("an item names a change that is not in the log"))
     }
@@ -107,8 +108,49 @@ impl Memory {
     }
 }
 
-/// A row of `after` or `at` as a change.
+/// A row of `after` or `at` as a change; one that is not what was committed is named.
 pub(crate) fn change(
+    row: &Row<'_>,
+    partition: Partition,
+    container: Name,
+    known: &mut Known,
+    memory: &mut Memory,
+) -> rusqlite::Result<Change> {
+    let position = row.get_ref(0)?.as_i64().unwrap_or(0);
+    let sound = fixed(row, &container)
+        .and_then(|fixed| Ok(fixed.checksum(&mut known.memory) == row.get_ref(15)?.as_i64()?))
+        .unwrap_or(false);
+    if !sound {
+        return Err(damaged(partition, position, "its checksum does not fit"));
+    }
+    read(row, partition, container, known, memory)
+        .map_err(|error| damaged(partition, position, error.to_string()))
+}
+
+/// What a row's checksum is made of.
+pub(crate) fn fixed<'a>(row: &'a Row<'_>, container: &'a Name) -> rusqlite::Result<Fixed<'a>> {
+    let number = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_i64()?);
+    let schema = row.get_ref(12)?;
+    Ok(Fixed {
+        position: number(0)?,
+        ordinal: number(1)?,
+        count: number(2)?,
+        at: number(3)?,
+        container: container.as_str(),
+        partition_key: text(row, 5)?,
+        id: text(row, 6)?,
+        version: number(7)?,
+        op: number(8)?,
+        command: blob(row, 9)?,
+        fingerprint: blob(row, 10)?,
+        verdict: blob(row, 11)?,
+        schema: schema.as_i64_or_null()?,
+        body: blob(row, 13)?,
+        events: blob(row, 14)?,
+    })
+}
+
+fn read(
     row: &Row<'_>,
     partition: Partition,
     container: Name,

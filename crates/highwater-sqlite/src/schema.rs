@@ -124,6 +124,7 @@ fn prepare(location: &Location, connection: &Connection) -> rusqlite::Result<Str
 /// The table of one partition's log. `previous` is where the item's previous change with a body, events or a
 /// deletion stands. The id is empty where it is the same as the partition key. The command stands in the first row of
 /// its commit; `verdict` is null for "accepted".
+/// `checksum` is what `checksum.rs` makes of the columns that never change.
 pub(crate) fn create_log(connection: &Connection, partition: u16) -> rusqlite::Result<()> {
     let log = log_table(partition);
     connection.execute_batch(&format!(
@@ -143,7 +144,8 @@ pub(crate) fn create_log(connection: &Connection, partition: u16) -> rusqlite::R
             verdict       TEXT,
             schema        INTEGER,
             body          BLOB,
-            events        BLOB
+            events        BLOB,
+            checksum      INTEGER NOT NULL
         );
         INSERT INTO partition (partition, last) VALUES ({partition}, 0);"
     ))

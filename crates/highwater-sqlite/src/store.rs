@@ -4,7 +4,7 @@ use crate::{
     engine::StoreEngine,
     feed, item,
     known::Known,
-    layout::{Layout, read_info},
+    layout::Layout,
     location::Location,
     moment,
     operation::{Simple, Wakes},
@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use highwater_core::{
     Batch, Cell, CellError, CellKey, CellWrite, Cells, Change, ChangePage, ChangeRequest, Clock, CommandId,
     CommitError, Committed, Decided, Delivery, Depth, ETag, EngineError, Expect, FeedError, GetError, Item,
-    ItemKey, Limits, Message, MessageId, Name, NewMessage, Parked, Parking, Partition, PartitionKey,
+    ItemKey, Limits, Lineage, Message, MessageId, Name, NewMessage, Parked, Parking, Partition, PartitionKey,
     Position, Put, PutError, Queue, ReadError, Receipt, ReceiptError, ReplayError, Store, StoreId, StoreInfo,
     Timestamp, Token, Update, Version, Waiting, Wake, Waker,
 };
@@ -74,7 +74,7 @@ impl Sqlite {
         let now = clock.now().as_micros();
         let connection = STORE.open(&location, |connection| create(connection, options.partitions, now))?;
         let failed = |error: rusqlite::Error| OpenError::from_sqlite(location.shown(), &error);
-        let layout = Arc::new(Layout::new(read_info(&connection).map_err(failed)?));
+        let layout = Arc::new(Layout::read(&connection).map_err(failed)?);
         let not_started = |error: StartError| error.of(location.shown());
         let readers = Readers::start("store", &location, options.readers).map_err(not_started)?;
         let waiting = Waiting::default();
@@ -154,6 +154,10 @@ fn create(connection: &Connection, partitions: u16, now: i64) -> rusqlite::Resul
 impl Store for Sqlite {
     fn info(&self) -> StoreInfo {
         self.layout.info
+    }
+
+    fn lineage(&self) -> Lineage {
+        self.layout.lineage.clone()
     }
 
     fn limits(&self) -> &Limits {

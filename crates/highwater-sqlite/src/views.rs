@@ -22,7 +22,7 @@ fn slot_row(
     connection: &Connection,
     view: i64,
     slot: &ViewSlot,
-) -> rusqlite::Result<Option<(i64, u32, Option<i64>)>> {
+) -> rusqlite::Result<Option<(i64, i64, Option<i64>)>> {
     connection
         .prepare_cached(
             "SELECT owner_epoch, store_epoch, position FROM slot
@@ -70,11 +70,11 @@ pub(crate) fn claim(
             "INSERT INTO slot (view, store, partition, owner_epoch, store_epoch) VALUES (?1, ?2, ?3, 1, ?4)
              ON CONFLICT (view, store, partition) DO UPDATE SET owner_epoch = owner_epoch + 1",
         )?
-        .execute((view, slot.store.0.into_bytes(), slot.partition.0, store_epoch.0))?;
+        .execute((view, slot.store.0.into_bytes(), slot.partition.0, int(store_epoch.0)))?;
     let row = slot_row(connection, view, slot)?;
     let (owner_epoch, epoch, position) = row.ok_or_else(|| unreadable("a slot is not there"))?;
     let position = position.and_then(|number| Position::new(number.unsigned_abs()));
-    Ok(Ok(Claim::new(uint(owner_epoch)?, Epoch(epoch), position)))
+    Ok(Ok(Claim::new(uint(owner_epoch)?, Epoch(uint(epoch)?), position)))
 }
 
 pub(crate) fn write(
@@ -89,7 +89,7 @@ pub(crate) fn write(
     };
     let position = position.and_then(|number| Position::new(number.unsigned_abs()));
     let holds = uint(owner_epoch)? == claim.owner_epoch
-        && Epoch(store_epoch) == claim.store_epoch
+        && Epoch(uint(store_epoch)?) == claim.store_epoch
         && position == claim.position;
     if !holds {
         return fenced();
@@ -200,8 +200,8 @@ pub(crate) fn reached(
     let mut rows = statement.query((view, store.0.into_bytes()))?;
     let (mut epoch, mut positions) = (None, BTreeMap::new());
     while let Some(row) = rows.next()? {
-        let slot_epoch: u32 = row.get(1)?;
-        epoch = Some(epoch.map_or(slot_epoch, |lowest: u32| lowest.min(slot_epoch)));
+        let slot_epoch = uint(row.get(1)?)?;
+        epoch = Some(epoch.map_or(slot_epoch, |lowest: u64| lowest.min(slot_epoch)));
         let position: Option<i64> = row.get(2)?;
         if let Some(position) = position.and_then(|number| Position::new(number.unsigned_abs())) {
             positions.insert(Partition(row.get(0)?), position);

@@ -38,6 +38,11 @@ pub trait DelegateStore: Send + Sync + 'static {
     fn right(&self) -> &dyn Store;
 
     /// See the trait.
+    fn lineage(&self) -> Lineage {
+        self.right().lineage()
+    }
+
+    /// See the trait.
     async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
         self.right().commit(batch).await
     }
@@ -67,6 +72,10 @@ pub trait DelegateStore: Send + Sync + 'static {
 impl<T: DelegateStore> Store for Delegate<T> {
     fn info(&self) -> StoreInfo {
         self.0.right().info()
+    }
+
+    fn lineage(&self) -> Lineage {
+        self.0.lineage()
     }
 
     fn limits(&self) -> &Limits {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail as the test itself may")]
 
 mod conformance;
+mod damage;
 mod lost;
 mod opening;
 mod processes;
