@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::handler::HandlerError;
 use crate::outcome::Outcome;
 use crate::send::{SendError, raw};
+use crate::session::Session;
 use highwater_core::CommandId;
 use std::pin::Pin;
 
@@ -51,6 +52,7 @@ impl<'a, A: Aggregate> Execute<'a, A> {
             Undecided::CommandIdReused(id) => SendError::CommandIdReused { id }.into(),
             Undecided::Failed(error) => ExecuteError::Failed(error),
         })?;
+        Session::told(&committed.token);
         Ok(Outcome::of(committed.verdict, committed.token))
     }
 }

@@ -3,7 +3,7 @@
 //! # Where to go on
 //!
 //! * deciding: [`Aggregate`], [`Decision`], [`Engine::send`], [`Engine::execute`], [`Outcome`]
-//! * reading: [`View`], [`Follow`], [`ViewReader`], [`Freshness`], [`Token`]
+//! * reading: [`View`], [`Follow`], [`ViewReader`], [`Freshness`], [`Token`], [`Session`]
 //! * following: [`Subscriber`], [`Processor`], [`Feed`]
 //! * testing: [`Engine::in_memory`], [`Engine::settle`], [`ManualClock`]
 
@@ -30,6 +30,7 @@ mod processor;
 mod recorded;
 mod schema;
 mod send;
+mod session;
 mod settle;
 mod status;
 mod subscriber;
@@ -63,6 +64,7 @@ pub use processor::{BatchContext, Changes, Processor};
 pub use recorded::Recorded;
 pub use schema::{DecodeError, Old, OldKind, Upcaster};
 pub use send::{Send, SendError, Sent};
+pub use session::Session;
 pub use settle::{Settled, Step};
 pub use status::{Failure, PartitionStatus, ProcessorStatus, Status, WorkerStatus};
 pub use subscriber::Subscriber;

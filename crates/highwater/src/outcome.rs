@@ -1,6 +1,7 @@
 use crate::core::Patience;
 use crate::engine::Engine;
 use crate::send::Pending;
+use crate::session::Session;
 use highwater_core::{
     CommandId, EngineError, FailureKind, GetError, MessageId, Name, PartitionKey, ReadError, Token, Verdict,
 };
@@ -121,6 +122,7 @@ impl<'a> OutcomeRequest<'a> {
         loop {
             // The log's word comes first: a message may be parked although its command was decided.
             if let Some(decided) = core.backend.store.decided(&key, self.id).await? {
+                Session::told(&decided.token);
                 return Ok(Outcome::of(Some(decided.mark.verdict), decided.token));
             }
             if pending.cancelled {

@@ -1,6 +1,7 @@
 use crate::core::Patience;
 use crate::engine::Engine;
 use crate::schema::{DecodeError, read_body};
+use crate::session::Session;
 use crate::view::View;
 use highwater_core::{
     EngineError, FailureKind, InvalidName, Name, Position, ReadError, StoreId, StoreInfo, Token, ViewName,
@@ -103,7 +104,7 @@ impl<'a, V: View> ViewReader<'a, V> {
 
     /// Reads one document; await it.
     pub fn get(&self, key: impl Into<String>) -> GetDocument<'a, V> {
-        let (token, limit) = (Token::default(), Duration::ZERO);
+        let (token, limit) = (Token::default(), None);
         GetDocument { engine: self.engine, key: key.into(), token, limit, view: PhantomData }
     }
 
@@ -145,7 +146,7 @@ pub struct GetDocument<'a, V: View> {
     engine: &'a Engine,
     key: String,
     token: Token,
-    limit: Duration,
+    limit: Option<Duration>,
     view: PhantomData<V>,
 }
 
@@ -156,21 +157,31 @@ impl<'a, V: View> GetDocument<'a, V> {
         self
     }
 
-    /// Waits for the view to reach the token, at most this long. An engine that a test drives does not wait.
+    /// Waits for the view to reach the token, at most this long; without it as long as a [`Session`] says, or else not at
+    /// all. An engine that a test drives does not wait.
     pub fn wait(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+        self.limit = Some(limit);
         self
     }
 
-    async fn read(self) -> Result<Answer<V::Document>, ViewReadError> {
+    async fn read(mut self) -> Result<Answer<V::Document>, ViewReadError> {
         let core = self.engine.core();
         let (views, info) = (&core.backend.views, core.backend.store.info());
         if let Some((found, _)) = self.token.stores().find(|(store, _)| *store != info.id) {
             return Err(ViewReadError::OtherStore { found, follows: info.id });
         }
+        let session = Session::current();
+        if let Some(session) = &session {
+            let own = session.of(&info);
+            // A token of an older life that was asked for by name stays what it is: one that cannot be compared.
+            if self.token.of(info.id).is_none_or(|asked| asked.epoch == info.epoch) {
+                self.token.merge(&own);
+            }
+        }
+        let limit = self.limit.or(session.map(|session| session.patience())).unwrap_or_default();
         let view = name::<V>(self.engine)?;
         let began = core.clock.monotonic();
-        let mut patience = Patience::new(core, self.limit, vec![views.wake()]);
+        let mut patience = Patience::new(core, limit, vec![views.wake()]);
         let mut waited = false;
         loop {
             let (document, reached) = views.document(&view, info.id, &self.key).await?;
