@@ -1,45 +1,14 @@
 //! The whole way of a command: sent, taken, decided, committed, removed.
 
+use crate::note::{Command, Note};
 use crate::{Outcome, median, recorder::Groups};
-use highwater::{Aggregate, Context, Decision, Engine};
+use highwater::Engine;
 use highwater_core::Name;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How many aggregates the commands are spread over.
 const KEYS: usize = 20_000;
-
-#[derive(Serialize, Deserialize)]
-enum Command {
-    Write { text: String },
-}
-
-#[derive(Serialize, Deserialize)]
-enum Event {
-    Written { text: String },
-}
-
-/// A state of 250 bytes.
-#[derive(Default, Serialize, Deserialize)]
-struct Note {
-    text: String,
-}
-
-impl Aggregate for Note {
-    const CONTAINER: &'static str = "notes";
-    type Command = Command;
-    type Event = Event;
-    type Settings = ();
-
-    fn decide(&self, Command::Write { text }: Command, _: &Context<'_, Self>) -> Decision<Self> {
-        Decision::accept([Event::Written { text }])
-    }
-
-    fn apply(&mut self, Event::Written { text }: &Event) {
-        self.text.clone_from(text);
-    }
-}
 
 pub(crate) fn run(
     folder: &Path,
@@ -79,7 +48,7 @@ fn rate(path: &Path, senders: usize, span: Duration) -> Outcome<f64> {
                 let mut sent = 0_usize;
                 while started.elapsed() < span {
                     let key = format!("note {}", (sender + sent * senders) % KEYS);
-                    engine.send::<Note>(key, Command::Write { text: "x".repeat(239) }).await?;
+                    engine.send::<Note>(key, Command::write()).await?;
                     sent += 1;
                 }
                 Outcome::Ok(sent)

@@ -12,12 +12,14 @@ use std::{
 pub(crate) fn run(
     folder: &Path,
     in_flight: &[usize],
+    events: usize,
     seconds: u64,
     rounds: usize,
     groups: &Groups,
 ) -> Outcome {
     let span = Duration::from_secs(seconds);
     let mut files = Files { folder: folder.to_owned(), count: 0 };
+    println!("commits with {events} events each");
     println!(
         "{:>9} {:>10} {:>10} {:>8} {:>14} {:>14} {:>9} {:>9}",
         "in flight", "engine/s", "floor/s", "of floor", "one by one/s", "× one by one", "mean grp", "99 % ms"
@@ -26,12 +28,12 @@ pub(crate) fn run(
         let (mut engine, mut floors, mut singles, mut sizes, mut tails) =
             (vec![], vec![], vec![], vec![], vec![]);
         for _ in 0..rounds {
-            let (rate, size, tail) = engine_rate(&files.fresh(), clients, span, groups)?;
+            let (rate, size, tail) = engine_rate(&files.fresh(), clients, events, span, groups)?;
             engine.push(rate);
             sizes.push(size);
             tails.push(tail);
-            floors.push(floor::commits(&files.fresh(), clients, clients, span)?);
-            singles.push(floor::commits(&files.fresh(), clients, 1, span)?);
+            floors.push(floor::commits(&files.fresh(), clients, clients, events, span)?);
+            singles.push(floor::commits(&files.fresh(), clients, 1, events, span)?);
             files.remove()?;
         }
         let (engine, floor, single) = (median(engine), median(floors), median(singles));
@@ -77,7 +79,13 @@ impl Files {
 }
 
 /// Commits per second, the mean group, and the 99th percentile of what a caller waited, in milliseconds.
-fn engine_rate(path: &Path, clients: usize, span: Duration, groups: &Groups) -> Outcome<(f64, f64, f64)> {
+fn engine_rate(
+    path: &Path,
+    clients: usize,
+    events: usize,
+    span: Duration,
+    groups: &Groups,
+) -> Outcome<(f64, f64, f64)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
     let store = workload::open(path)?;
     groups.take_mean();
@@ -85,7 +93,7 @@ fn engine_rate(path: &Path, clients: usize, span: Duration, groups: &Groups) -> 
         let started = Instant::now();
         let mut tasks = tokio::task::JoinSet::new();
         for client in 0..clients {
-            tasks.spawn(client_loop(store.clone(), client, span));
+            tasks.spawn(client_loop(store.clone(), client, events, span));
         }
         let (mut done, mut waits) = (0, Vec::new());
         while let Some(result) = tasks.join_next().await {
@@ -103,16 +111,21 @@ fn engine_rate(path: &Path, clients: usize, span: Duration, groups: &Groups) -> 
     Ok((rate, groups.take_mean(), tail))
 }
 
-async fn client_loop(store: Arc<Sqlite>, client: usize, span: Duration) -> Outcome<(u64, Vec<Duration>)> {
-    let (container, body, event) = (Name::new("items")?, workload::body()?, workload::event()?);
+async fn client_loop(
+    store: Arc<Sqlite>,
+    client: usize,
+    events: usize,
+    span: Duration,
+) -> Outcome<(u64, Vec<Duration>)> {
+    let (container, body) = (Name::new("items")?, workload::body()?);
+    let events = vec![workload::event()?; events];
     let keys = workload::keys(client)?;
     let mut states = vec![Expect::Absent; keys.len()];
     let (started, mut done, mut waits) = (Instant::now(), 0, Vec::new());
     while started.elapsed() < span {
         for ((partition_key, id), state) in keys.iter().zip(&mut states) {
-            let write = Write::put(container.clone(), id.clone(), body.clone())
-                .expect(*state)
-                .events(vec![event.clone()]);
+            let write =
+                Write::put(container.clone(), id.clone(), body.clone()).expect(*state).events(events.clone());
             let mark = CommandMark::new(CommandId::random(), Fingerprint([7; 16]), Verdict::Accepted);
             let sent = Instant::now();
             let committed =

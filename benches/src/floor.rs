@@ -13,20 +13,29 @@ use std::{
 };
 use uuid::Uuid;
 
-/// The frame of events as the engine stores it.
-fn frame() -> Outcome<Vec<u8>> {
+/// The frame of so many events as the engine stores it.
+fn frame(events: usize) -> Outcome<Vec<u8>> {
     let event = workload::event()?;
-    let mut frame = vec![1, 1, 0];
-    frame.extend((event.name.len() as u16).to_le_bytes());
-    frame.extend(event.schema.to_le_bytes());
-    frame.extend((event.data.as_bytes().len() as u32).to_le_bytes());
-    frame.extend(event.name.as_bytes());
-    frame.extend(event.data.as_bytes());
+    let mut frame = vec![1];
+    frame.extend((events as u16).to_le_bytes());
+    for _ in 0..events {
+        frame.extend((event.name.len() as u16).to_le_bytes());
+        frame.extend(event.schema.to_le_bytes());
+        frame.extend((event.data.as_bytes().len() as u32).to_le_bytes());
+        frame.extend(event.name.as_bytes());
+        frame.extend(event.data.as_bytes());
+    }
     Ok(frame)
 }
 
 /// Commits per second.
-pub(crate) fn commits(path: &Path, clients: usize, group: usize, span: Duration) -> Outcome<f64> {
+pub(crate) fn commits(
+    path: &Path,
+    clients: usize,
+    group: usize,
+    events: usize,
+    span: Duration,
+) -> Outcome<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let store = workload::open(path)?;
     let info = store.info();
@@ -56,7 +65,8 @@ pub(crate) fn commits(path: &Path, clients: usize, group: usize, span: Duration)
             items.push((text, partition, 0_i64, 0_i64));
         }
     }
-    let (body, frame, fingerprint) = (workload::body()?, frame()?, [7_u8; 16]);
+    let (body, fingerprint) = (workload::body()?, [7_u8; 16]);
+    let frame = if events == 0 { None } else { Some(frame(events)?) };
     let mut ends = vec![0_i64; usize::from(info.partitions)];
     let (mut next, mut done) = (0, 0_u64);
     let started = Instant::now();

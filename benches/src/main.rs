@@ -1,14 +1,17 @@
 //! How fast Highwater is on this machine, and how fast the machine could be: beside every number stands what
 //! the same rows cost in a program of plain rusqlite (the *floor*), measured in the same run.
 //!
-//! `cargo run --release -p benches -- commits|feed|commands|all [--dir FOLDER] [--seconds N] [--rounds N]`
+//! `cargo run --release -p benches -- commits|feed|queue|commands|view|all [--dir FOLDER] [--seconds N] [--rounds N]`
 
 mod commands;
 mod commits;
 mod disk;
 mod feed;
 mod floor;
+mod note;
+mod queue;
 mod recorder;
+mod view;
 mod workload;
 
 use clap::{Parser, ValueEnum};
@@ -35,6 +38,9 @@ struct Arguments {
     /// How many commits are in flight.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 256, 1024])]
     in_flight: Vec<usize>,
+    /// How many commands a second are sent while the view's lag is measured.
+    #[arg(long, default_value_t = 2_000)]
+    commands_per_second: u32,
     /// How many changes the feed has.
     #[arg(long, default_value_t = 400_000)]
     changes: usize,
@@ -44,7 +50,9 @@ struct Arguments {
 enum Bench {
     Commits,
     Feed,
+    Queue,
     Commands,
+    View,
     All,
 }
 
@@ -64,7 +72,7 @@ fn run(arguments: &Arguments) -> Outcome {
     disk::refuse_memory(&parent)?;
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(&parent)?;
     let sync = disk::sync_latency(folder.path())?;
-    println!("payload       250-byte body + one 250-byte event per commit, a unique command id each");
+    println!("payload       250-byte bodies, events and messages; a unique command id for each commit");
     println!("conditions    every commit: Absent at first, then the ETag of the commit before");
     println!("sync          synchronous=FULL, write-ahead log, nobody answered before fsync");
     println!("fdatasync     median {:.0} µs, 99 % {:.0} µs (4 KiB appended)", sync.median, sync.high);
@@ -76,13 +84,21 @@ fn run(arguments: &Arguments) -> Outcome {
     let Arguments { bench, seconds, rounds, .. } = *arguments;
     let (folder, groups, in_flight) = (folder.path(), recorder::install(), &arguments.in_flight);
     if matches!(bench, Bench::Commits | Bench::All) {
-        commits::run(folder, in_flight, seconds, rounds, &groups)?;
+        for events in [0, 1] {
+            commits::run(folder, in_flight, events, seconds, rounds, &groups)?;
+        }
     }
     if matches!(bench, Bench::Feed | Bench::All) {
         feed::run(folder, arguments.changes, rounds)?;
     }
+    if matches!(bench, Bench::Queue | Bench::All) {
+        queue::run(folder, in_flight, seconds, rounds, &groups)?;
+    }
     if matches!(bench, Bench::Commands | Bench::All) {
         commands::run(folder, in_flight, seconds, rounds, &groups)?;
+    }
+    if matches!(bench, Bench::View | Bench::All) {
+        view::run(folder, arguments.commands_per_second, seconds, rounds)?;
     }
     Ok(())
 }
