@@ -43,6 +43,7 @@ mod engine;
 mod fault;
 mod feed;
 mod frame;
+mod gather;
 mod item;
 mod known;
 mod layout;

@@ -11,6 +11,7 @@
 
 use crate::{
     fault::{closed, engine_error, panicked},
+    gather::Gather,
     operation::{Member, Operation, Task, Wakes},
     turns::{BUSY_PATIENCE, Turns},
 };
@@ -18,7 +19,11 @@ use highwater_core::{EngineError, FailureKind, failpoint};
 use rusqlite::{Connection, ErrorCode};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -27,9 +32,6 @@ use tokio::sync::oneshot;
 /// Members and bytes of one group at most: what bounds the memory of a transaction and the wait of its members.
 const GROUP_MEMBERS: usize = 1_024;
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
-
-/// How long a group waits for more members at most.
-const LONGEST_WAIT: Duration = Duration::from_micros(500);
 
 /// After this time in a transaction no further member is begun; the rest goes into the next one. With COMMIT the lock
 /// is held for 5 ms or less, unless a single member or the disk takes longer: neither can be cut short.
@@ -79,6 +81,7 @@ enum Job<E> {
 /// Hands work to the writing thread. Dropping it ends the thread after the work that was handed over.
 pub(crate) struct Writer<E> {
     jobs: mpsc::Sender<Job<E>>,
+    handed_over: Arc<AtomicUsize>,
 }
 
 /// How long dropping a database waits for its thread, which may be in the middle of a group.
@@ -88,15 +91,17 @@ impl<E: Engine> Writer<E> {
     /// Starts the thread.
     pub(crate) fn start(connection: Connection, engine: E) -> std::io::Result<Self> {
         let (jobs, queue) = mpsc::channel();
-        let mut thread = WriterThread::new(connection, engine, queue);
+        let handed_over = Arc::new(AtomicUsize::new(0));
+        let mut thread = WriterThread::new(connection, engine, queue, Arc::clone(&handed_over));
         thread::Builder::new().name(format!("highwater-{}-writer", E::NAME)).spawn(move || thread.serve())?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, handed_over })
     }
 
     /// Does it; returns once it is durable.
     pub(crate) async fn write<O: Operation<E>>(&self, operation: O) -> Result<O::Output, O::Error> {
         let (reply, answer) = oneshot::channel();
         let task = Task::new(operation, reply);
+        self.handed_over.fetch_add(1, Ordering::Relaxed);
         if self.jobs.send(Job::Write(Box::new(task))).is_err() {
             return Err(closed().into());
         }
@@ -166,21 +171,28 @@ struct WriterThread<E> {
     turns: Turns,
     /// Members of the last group for which its time was too short.
     rest: Members<E>,
-    /// How many members the last group had, and how long its COMMIT took.
-    last_size: usize,
-    last_commit: Duration,
+    gather: Gather,
+    /// How many writes were handed over in all, and how many of them were taken.
+    handed_over: Arc<AtomicUsize>,
+    taken: usize,
 }
 
 impl<E: Engine> WriterThread<E> {
-    fn new(connection: Connection, engine: E, queue: mpsc::Receiver<Job<E>>) -> Self {
+    fn new(
+        connection: Connection,
+        engine: E,
+        queue: mpsc::Receiver<Job<E>>,
+        handed_over: Arc<AtomicUsize>,
+    ) -> Self {
         Self {
             connection: Some(connection),
             engine,
             queue,
             turns: Turns::default(),
             rest: Vec::new(),
-            last_size: 0,
-            last_commit: Duration::ZERO,
+            gather: Gather::default(),
+            handed_over,
+            taken: 0,
         }
     }
 
@@ -188,14 +200,15 @@ impl<E: Engine> WriterThread<E> {
         loop {
             let mut members = std::mem::take(&mut self.rest);
             let mut bytes = members.iter().map(|member| member.weight()).sum::<usize>();
-            let (mut interruption, mut deadline) = (None, None);
+            let mut interruption = None;
             let mut next = if members.is_empty() {
                 let Ok(first) = self.queue.recv() else { break };
                 Some(first)
             } else {
-                self.next(members.len(), &mut deadline)
+                self.next(members.len())
             };
             while let Some(job) = next.take() {
+                self.taken = self.taken.wrapping_add(usize::from(matches!(job, Job::Write(_))));
                 match job {
                     Job::Write(member) if member.is_abandoned() => {}
                     Job::Write(member) => {
@@ -208,9 +221,10 @@ impl<E: Engine> WriterThread<E> {
                     }
                 }
                 if members.len() < GROUP_MEMBERS && bytes < GROUP_BYTES {
-                    next = self.next(members.len(), &mut deadline);
+                    next = self.next(members.len());
                 }
             }
+            self.gather.complete(members.len());
             while !members.is_empty() {
                 self.group_and_go_on(&mut members);
                 if interruption.is_some() {
@@ -237,19 +251,12 @@ impl<E: Engine> WriterThread<E> {
         self.close();
     }
 
-    /// What else goes into the group that has `size` members: whatever is there. Callers who were just answered
-    /// are about to come back; while the group is much smaller than the last one it is worth a short wait, of an
-    /// eighth of what a COMMIT takes, for them to share this COMMIT and not the one after.
-    fn next(&self, size: usize, deadline: &mut Option<Instant>) -> Option<Job<E>> {
+    /// What else goes into the group that has `size` members: whatever is there, and who comes soon.
+    fn next(&mut self, size: usize) -> Option<Job<E>> {
         if let Ok(job) = self.queue.try_recv() {
             return Some(job);
         }
-        if size * 4 >= self.last_size * 3 {
-            return None;
-        }
-        let now = Instant::now();
-        let until = *deadline.get_or_insert(now + (self.last_commit / 8).min(LONGEST_WAIT));
-        self.queue.recv_timeout(until.checked_duration_since(now)?).ok()
+        self.queue.recv_timeout(self.gather.patience(size)?).ok()
     }
 
     /// Moves the write-ahead log into the file when it is long. Nobody waits for this but the next group.
@@ -315,7 +322,6 @@ impl<E: Engine> WriterThread<E> {
     fn group(&mut self, members: &mut Members<E>) {
         let (started, size) = (Instant::now(), members.len());
         count(members);
-        self.last_size = size;
         self.write(members);
         self.turns.end();
         let took = started.elapsed();
@@ -347,6 +353,8 @@ impl<E: Engine> WriterThread<E> {
     fn answer(&mut self, members: &mut Members<E>, outcome: Result<(), Failure>) {
         match outcome {
             Ok(()) => {
+                let waiting = self.handed_over.load(Ordering::Relaxed).wrapping_sub(self.taken);
+                self.gather.answered(members.len(), waiting + self.rest.len());
                 let mut wakes = Wakes::NOBODY;
                 for member in members.drain(..) {
                     wakes.add(member.answer());
@@ -375,8 +383,9 @@ impl<E: Engine> WriterThread<E> {
         failpoint::hit(E::BEFORE_COMMIT);
         let started = Instant::now();
         execute(connection, "COMMIT").map_err(Failure::Commit)?;
-        metrics::histogram!("highwater_sqlite_commit_seconds", "database" => E::NAME)
-            .record(started.elapsed());
+        let took = started.elapsed();
+        self.gather.committed(took);
+        metrics::histogram!("highwater_sqlite_commit_seconds", "database" => E::NAME).record(took);
         failpoint::hit(E::AFTER_COMMIT);
         Ok(())
     }

@@ -93,7 +93,7 @@ fn outcomes(
     let path = folder.path().join("fickle.db");
     let (_jobs, queue) = mpsc::channel();
     let engine = Fickle { path: path.clone(), kept };
-    let mut thread = WriterThread::new(database(&path), engine, queue);
+    let mut thread = WriterThread::new(database(&path), engine, queue, Arc::default());
     let mut answers = Vec::new();
     let mut members: Members<Fickle> = Vec::new();
     for name in group {
