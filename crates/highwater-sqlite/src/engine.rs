@@ -5,8 +5,10 @@ use crate::{
     known::Known,
     layout::{Layout, read_info},
     location::Location,
-    moment,
+    moment::{self, later},
     operation::Wakes,
+    reserve::Reserve,
+    witness::Witness,
     writer::Engine,
 };
 use highwater_core::{Clock, ETag, EngineError, Name, Timestamp, Version, Waker};
@@ -25,6 +27,10 @@ pub(crate) struct StoreEngine {
     /// The store's time when it was last written, and the time of the group that runs.
     moment: i64,
     now: i64,
+    /// The machine's steady clock when `now` was found.
+    steady: Duration,
+    reserve: Option<Reserve>,
+    witness: Option<Witness>,
     /// The last position given in each log; absent until it is read.
     ends: Vec<Option<i64>>,
     touched: Vec<u16>,
@@ -53,15 +59,21 @@ impl StoreEngine {
         wakers: (Waker, Waker),
     ) -> Self {
         let partitions = usize::from(layout.info.partitions);
+        let file = Some(location.shown()).filter(|_| !location.in_memory());
+        let (reserve, durable) = (file.map(Reserve::of), location.durable_file());
+        let witness = durable.map(|file| Witness::of(file, layout.info));
         Self {
             layout,
             known: Known::default(),
             location,
-            clock,
             wakers,
             data_version: None,
             moment: 0,
             now: 0,
+            steady: clock.monotonic(),
+            reserve,
+            witness,
+            clock,
             ends: vec![None; partitions],
             touched: Vec::new(),
             containers: HashMap::new(),
@@ -165,7 +177,11 @@ impl Engine for StoreEngine {
             self.moment = moment::stored(connection)?;
             self.data_version = Some(version);
         }
-        self.now = self.clock.now().as_micros().max(self.moment);
+        // A clock that was set back, by an hour, must not stop the store's time for an hour: timers go on.
+        let steady = self.clock.monotonic();
+        let went_on = later(self.now(), steady.saturating_sub(self.steady));
+        self.now = self.clock.now().as_micros().max(self.moment).max(went_on);
+        self.steady = steady;
         Ok(())
     }
 
@@ -181,6 +197,24 @@ impl Engine for StoreEngine {
             self.moment = self.now;
         }
         Ok(())
+    }
+
+    fn committed(&mut self) {
+        if let Some(witness) = &mut self.witness {
+            witness.write(self.moment);
+        }
+    }
+
+    fn admit(&mut self) -> Result<(), EngineError> {
+        self.reserve.as_mut().map_or(Ok(()), Reserve::admit)
+    }
+
+    fn make_room(&mut self, certain: bool) -> bool {
+        self.reserve.as_mut().is_some_and(|reserve| (certain || reserve.is_needed()) && reserve.release())
+    }
+
+    fn is_short(&self) -> bool {
+        self.reserve.as_ref().is_some_and(Reserve::is_spent)
     }
 
     fn forget(&mut self) {

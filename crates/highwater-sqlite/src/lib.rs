@@ -39,6 +39,7 @@
 mod cells;
 mod checksum;
 mod commit;
+mod disk;
 mod engine;
 mod fault;
 mod feed;
@@ -58,12 +59,15 @@ mod poison;
 mod queue;
 mod queue_reads;
 mod readers;
+mod reserve;
 mod schema;
 mod store;
 mod turns;
 mod view_store;
 mod views;
 mod watch;
+mod witness;
+mod write_ahead_log;
 mod writer;
 
 pub use open::open;

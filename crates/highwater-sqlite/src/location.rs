@@ -1,11 +1,10 @@
 //! Where a database is and how connections to it are made.
 
-use crate::{OpenError, Options, Synchronous, fault::engine_error};
+use crate::{OpenError, Options, Synchronous, disk, fault::engine_error};
 use highwater_core::{EngineError, FailureKind};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
-    fs::File,
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,6 +14,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Prepared statements that a connection keeps: a few for each partition and some dozens more.
 const STATEMENTS: usize = 4_096;
+
+/// No database is smaller than one page of the smallest size, in bytes.
+const SMALLEST: u64 = 512;
 
 /// A file, or memory.
 #[derive(Debug, Clone)]
@@ -36,6 +38,14 @@ impl Location {
         }
     }
 
+    /// The file of a store whose writes are on disk when they are acknowledged.
+    pub(crate) fn durable_file(&self) -> Option<&Path> {
+        match self {
+            Self::File { path, synchronous: Synchronous::Full } => Some(path),
+            _ => None,
+        }
+    }
+
     pub(crate) fn in_memory(&self) -> bool {
         matches!(self, Self::Memory)
     }
@@ -47,19 +57,22 @@ impl Location {
             std::fs::create_dir_all(folder)
                 .map_err(|cause| OpenError::Folder { path: folder.display().to_string(), cause })?;
         }
-        let file_error =
-            |cause: io::Error| OpenError::File { path: path.display().to_string(), cause: cause.to_string() };
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(file_error(error)),
-        };
-        let mut start = Vec::new();
-        file.take(16).read_to_end(&mut start).map_err(file_error)?;
-        if !start.is_empty() && start != b"SQLite format 3\0" {
-            return Err(OpenError::not_a_database(path));
+        if let Some(found) = disk::refusal(disk::folder_of(path)) {
+            return Err(OpenError::NetworkFolder { path: path.display().to_string(), found });
         }
-        Ok(())
+        if disk::is_read_only(path) {
+            return Err(OpenError::ReadOnly { path: path.display().to_string() });
+        }
+        // It is not opened here: closing it would end the locks of every connection that this process has to it
+        // (fcntl(2), on record locks). What is longer than this SQLite recognises by itself.
+        match std::fs::metadata(path) {
+            Ok(file) if file.is_dir() => {
+                let cause = io::Error::from(io::ErrorKind::IsADirectory).to_string();
+                Err(OpenError::File { path: path.display().to_string(), cause })
+            }
+            Ok(file) if (1..SMALLEST).contains(&file.len()) => Err(OpenError::not_a_database(path)),
+            _ => Ok(()),
+        }
     }
 
     /// A connection that writes; makes the file if it is not there.

@@ -24,7 +24,8 @@ pub fn open(url_path: &str, options: Options, clock: Arc<dyn Clock>) -> Result<B
             return Err(OpenError::NoPath { path: url_path.into() });
         }
         let store = Sqlite::open(url_path, options.clone(), clock)?;
-        let views = SqliteViews::beside(store.info().id, &views_path(Path::new(url_path)), options)?;
+        let path = Path::new(url_path);
+        let views = SqliteViews::beside(store.info().id, path, &views_path(path), options)?;
         (store, views)
     };
     Ok(Backend { store: store.clone(), queue: store.clone(), cells: store, views })

@@ -69,15 +69,39 @@ pub enum OpenError {
         /// The latest schema this program knows.
         known: u32,
     },
-    /// Write-ahead logging does not work there: a network file system, for example.
+    /// The file lies on a file system that several machines share, where SQLite loses data.
     #[error(
-        "{path} cannot use a write-ahead log ({found}); move it to a local disk, network folders do not do"
+        "{path} lies in a network folder ({found}), where several machines would destroy it; move it to a local disk"
     )]
+    NetworkFolder {
+        /// The file.
+        path: String,
+        /// The kind of file system.
+        found: String,
+    },
+    /// The store is older than what was acknowledged from it: its write-ahead log was removed or cut short while no
+    /// program had it open, or an older copy lies in its place.
+    #[error(
+        "{path} has lost acknowledged writes: put {path}-wal back, or restore a backup; to go on with what is left, \
+         delete {path}-witness and the file of the views"
+    )]
+    LostWrites {
+        /// The file.
+        path: String,
+    },
+    /// Write-ahead logging does not work there.
+    #[error("{path} cannot use a write-ahead log ({found}); move it to a local disk")]
     NoWriteAheadLog {
         /// The file.
         path: String,
         /// The journal mode that SQLite chose instead, or what it said.
         found: String,
+    },
+    /// The disk is full.
+    #[error("no space is left on the disk of {path}; free some")]
+    Full {
+        /// The file.
+        path: String,
     },
     /// An option is out of its range.
     #[error("{what} is {value}, must be {range}")]
@@ -153,6 +177,7 @@ impl OpenError {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::damaged(path, cause),
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path: shown },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path: shown },
+            Some(ErrorCode::DiskFull) => Self::Full { path: shown },
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Self::File { path: shown, cause },
             // A table or row that must be there is not.
             None if matches!(error, rusqlite::Error::QueryReturnedNoRows) => Self::damaged(path, cause),

@@ -58,12 +58,23 @@ pub(crate) trait Operation<E>: Send + 'static {
     fn weight(&self) -> usize {
         256
     }
+
+    /// Whether the database becomes larger by it, or more work to do: refused on a full disk. What finishes work, and
+    /// small records such as leases, is not.
+    fn grows(&self) -> bool {
+        matches!(self.kind(), "commit" | "put" | "view") || self.weight() > SMALL
+    }
 }
+
+/// What is not larger than this is written on a full disk too, unless it is new work.
+const SMALL: usize = 4 * 1024;
 
 /// An [`Operation`] from a closure.
 pub(crate) struct Simple<F> {
     pub(crate) kind: &'static str,
     pub(crate) wakes: Wakes,
+    /// About how many bytes it writes.
+    pub(crate) bytes: usize,
     pub(crate) run: F,
 }
 
@@ -84,6 +95,10 @@ where
         self.wakes
     }
 
+    fn weight(&self) -> usize {
+        256 + self.bytes
+    }
+
     fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<Result<T, R>> {
         (self.run)(connection, engine)
     }
@@ -94,6 +109,7 @@ pub(crate) trait Member<E>: Send {
     /// True if nobody waits for the outcome any more.
     fn is_abandoned(&self) -> bool;
     fn weight(&self) -> usize;
+    fn grows(&self) -> bool;
     fn kind(&self) -> &'static str;
     /// Runs it; true if it was refused, and then it must have written nothing.
     fn run(&mut self, connection: &Connection, engine: &mut E) -> rusqlite::Result<bool>;
@@ -123,6 +139,10 @@ impl<E, O: Operation<E>> Member<E> for Task<O, O::Output, O::Error> {
 
     fn weight(&self) -> usize {
         self.operation.weight()
+    }
+
+    fn grows(&self) -> bool {
+        self.operation.grows()
     }
 
     fn kind(&self) -> &'static str {

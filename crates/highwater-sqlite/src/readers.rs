@@ -26,18 +26,24 @@ pub(crate) struct Readers<K> {
 }
 
 impl<K: Default + 'static> Readers<K> {
-    /// Starts the threads.
-    pub(crate) fn start(name: &str, location: &Location, count: usize) -> Result<Option<Self>, StartError> {
+    /// Starts the threads. One that has to open the file again goes on only with one that is `ours`.
+    pub(crate) fn start(
+        name: &str,
+        location: &Location,
+        count: usize,
+        ours: impl Fn(&Connection) -> bool + Clone + Send + 'static,
+    ) -> Result<Option<Self>, StartError> {
         let (jobs, queue) = mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
         let (running, ended) = tokio::sync::mpsc::channel(1);
         for number in 0..count {
             let Some(connection) = location.reader().map_err(StartError::Sqlite)? else { return Ok(None) };
             let (queue, location, running) = (Arc::clone(&queue), location.clone(), running.clone());
+            let ours = ours.clone();
             thread::Builder::new()
                 .name(format!("highwater-{name}-reader-{number}"))
                 .spawn(move || {
-                    serve(connection, &location, &queue);
+                    serve(connection, &location, &queue, ours);
                     drop(running);
                 })
                 .map_err(StartError::Thread)?;
@@ -105,7 +111,12 @@ impl StartError {
     }
 }
 
-fn serve<K: Default>(mut connection: Connection, location: &Location, queue: &Mutex<mpsc::Receiver<Job<K>>>) {
+fn serve<K: Default>(
+    mut connection: Connection,
+    location: &Location,
+    queue: &Mutex<mpsc::Receiver<Job<K>>>,
+    ours: impl Fn(&Connection) -> bool,
+) {
     let mut known = K::default();
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -114,6 +125,7 @@ fn serve<K: Default>(mut connection: Connection, location: &Location, queue: &Mu
         if !connection.is_autocommit()
             && connection.execute_batch("ROLLBACK").is_err()
             && let Ok(Some(fresh)) = location.reader()
+            && ours(&fresh)
         {
             connection = fresh;
         }
@@ -144,7 +156,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::file(&folder.path().join("views.db"), &Options::default());
         drop(VIEWS.open(&location, |_| Ok(())).unwrap());
-        let readers = Readers::<()>::start("test", &location, 1).ok().flatten().unwrap();
+        let readers = Readers::<()>::start("test", &location, 1, |_| true).ok().flatten().unwrap();
         let read = readers.read(|_, ()| -> rusqlite::Result<Result<(), ReadError>> { panic!("on purpose") });
         let Err(ReadError::Engine(error)) = read.await else { panic!("no error") };
         assert_eq!(error.kind(), FailureKind::Other);

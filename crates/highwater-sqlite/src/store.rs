@@ -4,7 +4,7 @@ use crate::{
     engine::StoreEngine,
     feed, item,
     known::Known,
-    layout::Layout,
+    layout::{Layout, read_info},
     location::Location,
     moment,
     operation::{Simple, Wakes},
@@ -13,6 +13,7 @@ use crate::{
     readers::{Readers, StartError, in_transaction},
     schema::{STORE, create_log, create_log_view},
     watch::Watch,
+    witness,
     writer::Writer,
 };
 use async_trait::async_trait;
@@ -23,7 +24,7 @@ use highwater_core::{
     Position, Put, PutError, Queue, ReadError, Receipt, ReceiptError, ReplayError, Store, StoreId, StoreInfo,
     Timestamp, Token, Update, Version, Waiting, Wake, Waker,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, config::DbConfig};
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// A store, its queues and its cells in one SQLite file.
@@ -72,11 +73,33 @@ impl Sqlite {
     fn at(location: Location, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
         check(&options)?;
         let now = clock.now().as_micros();
-        let connection = STORE.open(&location, |connection| create(connection, options.partitions, now))?;
+        let existed = std::fs::metadata(location.shown()).is_ok_and(|file| file.len() > 0);
+        let witnessed = location.durable_file().and_then(witness::read);
+        let lost = || OpenError::LostWrites { path: location.shown().display().to_string() };
+        let mut was_emptied = false;
+        let opened = STORE.open(&location, |connection| {
+            // A file that is gone was removed on purpose; an empty one, with a witness, is what is left without its log.
+            was_emptied = witnessed.is_some() && existed;
+            if was_emptied {
+                return Err(rusqlite::Error::QueryReturnedNoRows);
+            }
+            create(connection, options.partitions, now)
+        });
+        let connection = opened.map_err(|error| if was_emptied { lost() } else { error })?;
         let failed = |error: rusqlite::Error| OpenError::from_sqlite(location.shown(), &error);
         let layout = Arc::new(Layout::read(&connection).map_err(failed)?);
+        if let Some((store, moment)) = witnessed
+            && store == witness::bytes_of(&layout.info)
+            && moment > moment::stored(&connection).map_err(failed)?
+        {
+            // What is left of the log stays where it is, for whoever looks into it.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+            return Err(lost());
+        }
         let not_started = |error: StartError| error.of(location.shown());
-        let readers = Readers::start("store", &location, options.readers).map_err(not_started)?;
+        let info = layout.info;
+        let ours = move |connection: &Connection| read_info(connection).is_ok_and(|found| found == info);
+        let readers = Readers::start("store", &location, options.readers, ours).map_err(not_started)?;
         let waiting = Waiting::default();
         let (store_waker, queue_waker) = (Waker::counted(&waiting), Waker::counted(&waiting));
         let wakers = (store_waker.clone(), queue_waker.clone());
@@ -113,7 +136,22 @@ impl Sqlite {
         T: Send + 'static,
         R: From<EngineError> + Send + 'static,
     {
-        self.writer.write(Simple { kind, wakes, run }).await
+        self.write_sized(kind, wakes, 0, run).await
+    }
+
+    /// Writes something of about this many bytes.
+    async fn write_sized<T, R>(
+        &self,
+        kind: &'static str,
+        wakes: Wakes,
+        bytes: usize,
+        run: impl FnMut(&Connection, &mut StoreEngine) -> rusqlite::Result<Result<T, R>> + Send + 'static,
+    ) -> Result<T, R>
+    where
+        T: Send + 'static,
+        R: From<EngineError> + Send + 'static,
+    {
+        self.writer.write(Simple { kind, wakes, bytes, run }).await
     }
 
     async fn read<T, R>(
@@ -232,7 +270,7 @@ impl Queue for Sqlite {
     async fn put(&self, queue: &Name, message: NewMessage) -> Result<Put, PutError> {
         queue::check_put(&message, &self.limits)?;
         let queue = queue.clone();
-        self.write_one("put", Wakes::QUEUE, move |connection, engine| {
+        self.write_sized("put", Wakes::QUEUE, message.body.len(), move |connection, engine| {
             queue::put(connection, engine, &queue, &message)
         })
         .await
@@ -356,7 +394,7 @@ impl Cells for Sqlite {
 
     async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
         cells::check(&write.key, &write.value, &self.limits)?;
-        self.write_one("cell", Wakes::NOBODY, move |connection, engine| {
+        self.write_sized("cell", Wakes::NOBODY, write.value.as_bytes().len(), move |connection, engine| {
             cells::write(connection, engine, &write)
         })
         .await

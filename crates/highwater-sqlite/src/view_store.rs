@@ -4,6 +4,7 @@ use crate::{
     operation::{Simple, Wakes},
     options::check,
     readers::{Readers, StartError, in_transaction},
+    reserve::Reserve,
     schema::VIEWS,
     views,
     watch::Watch,
@@ -38,6 +39,8 @@ impl std::fmt::Debug for SqliteViews {
 struct ViewEngine {
     location: Location,
     waker: Waker,
+    /// Of the store beside it: while that has given its reserve back, views must not eat it up.
+    reserve: Option<Reserve>,
 }
 
 impl Engine for ViewEngine {
@@ -59,6 +62,10 @@ impl Engine for ViewEngine {
 
     fn forget(&mut self) {}
 
+    fn admit(&mut self) -> Result<(), EngineError> {
+        self.reserve.as_mut().map_or(Ok(()), Reserve::admit)
+    }
+
     fn wake(&self, wakes: Wakes) {
         if wakes.views {
             self.waker.wake();
@@ -78,8 +85,14 @@ impl SqliteViews {
     }
 
     /// Opens the view store that lies beside a store, and refuses one that follows another.
-    pub(crate) fn beside(store: StoreId, path: &Path, options: Options) -> Result<Arc<Self>, OpenError> {
-        Self::at(Location::file(path, &options), options, Some(store)).map_err(OpenError::of_views)
+    pub(crate) fn beside(
+        store: StoreId,
+        store_path: &Path,
+        path: &Path,
+        options: Options,
+    ) -> Result<Arc<Self>, OpenError> {
+        let location = Location::file(path, &options);
+        Self::at(location, options, Some((store, Reserve::of(store_path)))).map_err(OpenError::of_views)
     }
 
     /// A fresh view store in memory, gone with its last reference.
@@ -90,9 +103,14 @@ impl SqliteViews {
         Self::at(Location::Memory, options, None)
     }
 
-    fn at(location: Location, options: Options, store: Option<StoreId>) -> Result<Arc<Self>, OpenError> {
+    fn at(
+        location: Location,
+        options: Options,
+        store: Option<(StoreId, Reserve)>,
+    ) -> Result<Arc<Self>, OpenError> {
         check(&options)?;
         let connection = VIEWS.open(&location, |_| Ok(()))?;
+        let (store, reserve) = store.unzip();
         if let Some(store) = store {
             let other = views::follows_another(&connection, store)
                 .map_err(|error| OpenError::from_sqlite(location.shown(), &error))?;
@@ -101,11 +119,12 @@ impl SqliteViews {
             }
         }
         let not_started = |error: StartError| error.of(location.shown());
-        let readers = Readers::start("views", &location, options.readers).map_err(not_started)?;
+        let readers = Readers::start("views", &location, options.readers, |file| VIEWS.is(file))
+            .map_err(not_started)?;
         let waiting = Waiting::default();
         let waker = Waker::counted(&waiting);
         let watch = Watch::start("views", &location, &waiting, vec![waker.clone()]).map_err(not_started)?;
-        let engine = ViewEngine { location: location.clone(), waker: waker.clone() };
+        let engine = ViewEngine { location: location.clone(), waker: waker.clone(), reserve };
         let writer = Writer::start(connection, engine)
             .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
         Ok(Arc::new(Self { limits: options.limits, waker, watch, readers, writer }))
@@ -129,7 +148,7 @@ impl SqliteViews {
         mut run: impl FnMut(&Connection) -> rusqlite::Result<Result<T, ViewWriteError>> + Send + 'static,
     ) -> Result<T, ViewWriteError> {
         let run = move |connection: &Connection, _: &mut ViewEngine| run(connection);
-        self.writer.write(Simple { kind, wakes, run }).await
+        self.writer.write(Simple { kind, wakes, bytes: 0, run }).await
     }
 
     async fn read<T, R>(

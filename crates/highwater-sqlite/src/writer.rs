@@ -14,6 +14,7 @@ use crate::{
     gather::Gather,
     operation::{Member, Operation, Task, Wakes},
     turns::{BUSY_PATIENCE, Turns},
+    write_ahead_log::{self, WriteAheadLog},
 };
 use highwater_core::{EngineError, FailureKind, failpoint};
 use rusqlite::{Connection, ErrorCode};
@@ -37,13 +38,6 @@ const GROUP_BYTES: usize = 8 * 1024 * 1024;
 /// is held for 5 ms or less, unless a single member or the disk takes longer: neither can be cut short.
 const GROUP_TIME: Duration = Duration::from_millis(4);
 
-/// The write-ahead log is moved into the file when it has this many pages (16 MiB): less often costs disk and
-/// makes starting after a crash slower, more often writes the same pages again and again.
-const LOG_PAGES: i64 = 4_000;
-
-/// With this many, because readers always keep it in use, the writer waits for them.
-const LOG_PAGES_AT_MOST: i64 = 16 * LOG_PAGES;
-
 /// A group slower than this is logged.
 const SLOW: Duration = Duration::from_millis(100);
 
@@ -61,6 +55,20 @@ pub(crate) trait Engine: Send + 'static {
     fn begin(&mut self, connection: &Connection, data_version: i64) -> rusqlite::Result<()>;
     /// The transaction has written something and is about to be committed.
     fn finish(&mut self, connection: &Connection) -> rusqlite::Result<()>;
+    /// A transaction that has written something is on disk.
+    fn committed(&mut self) {}
+    /// Whether work may be taken that makes the database larger.
+    fn admit(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+    /// The disk is full, for `certain` or perhaps: frees what was kept for that; false if there is nothing.
+    fn make_room(&mut self, _certain: bool) -> bool {
+        false
+    }
+    /// Whether what was kept is used up.
+    fn is_short(&self) -> bool {
+        false
+    }
     /// A transaction was rolled back: what was learned in it may be wrong.
     fn forget(&mut self);
     /// Somebody should look again.
@@ -169,6 +177,7 @@ struct WriterThread<E> {
     engine: E,
     queue: mpsc::Receiver<Job<E>>,
     turns: Turns,
+    log: WriteAheadLog,
     /// Members of the last group for which its time was too short.
     rest: Members<E>,
     gather: Gather,
@@ -189,6 +198,7 @@ impl<E: Engine> WriterThread<E> {
             engine,
             queue,
             turns: Turns::default(),
+            log: WriteAheadLog::of(E::NAME),
             rest: Vec::new(),
             gather: Gather::default(),
             handed_over,
@@ -259,29 +269,6 @@ impl<E: Engine> WriterThread<E> {
         self.queue.recv_timeout(self.gather.patience(size)?).ok()
     }
 
-    /// Moves the write-ahead log into the file when it is long. Nobody waits for this but the next group.
-    fn tend_log(&self) {
-        let Some(connection) = &self.connection else { return };
-        let pages = connection
-            .prepare_cached("PRAGMA wal_checkpoint(NOOP)")
-            .and_then(|mut noop| noop.query_row([], |row| row.get::<_, i64>(1)))
-            .unwrap_or(0);
-        if pages < LOG_PAGES {
-            return;
-        }
-        let started = Instant::now();
-        let moved = if pages < LOG_PAGES_AT_MOST {
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
-        } else {
-            checkpoint_waiting(connection).map(|_| ())
-        };
-        if let Err(error) = moved {
-            tracing::warn!(%error, database = E::NAME, pages, "the write-ahead log could not be moved");
-        }
-        metrics::histogram!("highwater_sqlite_checkpoint_seconds", "database" => E::NAME)
-            .record(started.elapsed());
-    }
-
     fn close(&mut self) {
         if let Some(connection) = self.connection.take() {
             // The last connection to close moves the log too; this does it while readers are still there.
@@ -335,7 +322,17 @@ impl<E: Engine> WriterThread<E> {
 
     /// Writes them together; if one fails, each half again by itself, until the one that fails is alone.
     fn write(&mut self, members: &mut Members<E>) {
+        self.refuse_growth(members);
+        if members.is_empty() {
+            return;
+        }
         match self.together(members) {
+            Err(Failure::Member(error))
+                if error.kind() == FailureKind::OutOfSpace && self.engine.make_room(true) =>
+            {
+                self.tend_log();
+                self.write(members);
+            }
             Err(Failure::Member(error)) if members.len() > 1 => {
                 tracing::debug!(%error, size = members.len(), "a group failed, its halves run by themselves");
                 let mut rest = members.split_off(members.len() / 2);
@@ -347,6 +344,28 @@ impl<E: Engine> WriterThread<E> {
                 }
             }
             outcome => self.answer(members, outcome),
+        }
+    }
+
+    /// On a full disk, tells those whose work would need more of it.
+    fn refuse_growth(&mut self, members: &mut Members<E>) {
+        if !members.iter().any(|member| member.grows()) {
+            return;
+        }
+        if let Err(refused) = self.engine.admit() {
+            for member in members.extract_if(.., |member| member.grows()) {
+                member.fail(refused.clone());
+            }
+        }
+    }
+
+    /// Moves the write-ahead log into the file when it is long. Nobody waits for this but the next group.
+    fn tend_log(&mut self) {
+        let Some(connection) = &self.connection else { return };
+        if let Err(error) = self.log.tend(connection, self.engine.is_short()) {
+            tracing::warn!(%error, database = E::NAME, "the write-ahead log could not be moved");
+            // A full disk is one reason: then what was kept for this is needed.
+            self.engine.make_room(error.sqlite_error_code() == Some(ErrorCode::DiskFull));
         }
     }
 
@@ -374,7 +393,9 @@ impl<E: Engine> WriterThread<E> {
         let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
         self.turns.take(connection).map_err(Failure::Begin)?;
         let written = catch_unwind(AssertUnwindSafe(|| self.run(members)));
-        if let Err(error) = written.unwrap_or_else(|_| Err(panicked())) {
+        let written = written.unwrap_or_else(|_| Err(panicked()));
+        if let Err(error) = &written {
+            let error = error.clone();
             self.engine.forget();
             self.leave_transaction();
             return Err(Failure::Member(error));
@@ -382,7 +403,19 @@ impl<E: Engine> WriterThread<E> {
         let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
         failpoint::hit(E::BEFORE_COMMIT);
         let started = Instant::now();
-        execute(connection, "COMMIT").map_err(Failure::Commit)?;
+        if let Err(error) = execute(connection, "COMMIT") {
+            // SQLite reports a full disk only for a page that it could not append to the log, before the one that
+            // would make the transaction count: nothing is written, unlike after any other error here.
+            if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
+                self.engine.forget();
+                self.leave_transaction();
+                return Err(Failure::Member(engine_error(error)));
+            }
+            return Err(Failure::Commit(error));
+        }
+        if written.is_ok_and(|has_written| has_written) {
+            self.engine.committed();
+        }
         let took = started.elapsed();
         self.gather.committed(took);
         metrics::histogram!("highwater_sqlite_commit_seconds", "database" => E::NAME).record(took);
@@ -390,8 +423,8 @@ impl<E: Engine> WriterThread<E> {
         Ok(())
     }
 
-    /// Runs the members inside the transaction that has begun.
-    fn run(&mut self, members: &mut Members<E>) -> Result<(), EngineError> {
+    /// Runs the members inside the transaction that has begun; true if they have written something.
+    fn run(&mut self, members: &mut Members<E>) -> Result<bool, EngineError> {
         let defect = |what: &str| EngineError::new(FailureKind::Other, format!("{what}; please report this"));
         let Some(connection) = &self.connection else { return Err(closed()) };
         let (started, before) = (Instant::now(), connection.total_changes());
@@ -409,13 +442,18 @@ impl<E: Engine> WriterThread<E> {
                 return Err(defect("an operation was refused after it had written something"));
             }
         }
-        if connection.total_changes() != before {
+        let has_written = connection.total_changes() != before;
+        if has_written {
             self.engine.finish(connection).map_err(engine_error)?;
         }
         let mut rest = members.split_off(done);
         rest.append(&mut self.rest);
         self.rest = rest;
-        if connection.is_autocommit() { Err(defect("the transaction ended by itself")) } else { Ok(()) }
+        if connection.is_autocommit() {
+            Err(defect("the transaction ended by itself"))
+        } else {
+            Ok(has_written)
+        }
     }
 
     fn ensure_connection(&mut self) -> Result<(), EngineError> {
@@ -430,13 +468,9 @@ impl<E: Engine> WriterThread<E> {
     fn resolve(&mut self, members: &mut Members<E>, error: rusqlite::Error) {
         tracing::error!(%error, database = E::NAME, "COMMIT failed; looking at what was written");
         self.engine.forget();
-        let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
-        let unknown = if full {
-            engine_error(error)
-        } else {
-            let message = "the outcome of the write is not known: the disk reported an error; try again";
-            EngineError::new(FailureKind::Unavailable, message).caused_by(error)
-        };
+        self.engine.make_room(false);
+        let message = "the outcome of the write is not known: the disk reported an error; try again";
+        let unknown = EngineError::new(FailureKind::Unavailable, message).caused_by(error);
         let known = self.reopen_and_prove();
         if let Err(reason) = &known {
             tracing::error!(%reason, database = E::NAME, "the database could not be opened again");
@@ -479,7 +513,7 @@ impl<E: Engine> WriterThread<E> {
         }
         self.ensure_connection()?;
         let Some(connection) = &self.connection else { return Err(closed()) };
-        let blocked = checkpoint_waiting(connection).map_err(engine_error)?;
+        let blocked = write_ahead_log::cut(connection, BUSY_PATIENCE).map_err(engine_error)?;
         if blocked {
             return Err(EngineError::new(FailureKind::Busy, "readers keep the write-ahead log in use"));
         }
@@ -495,14 +529,6 @@ fn count<E>(members: &Members<E>) {
                 .increment(run.len() as u64);
         }
     }
-}
-
-/// Moves the whole write-ahead log into the file, waiting a while for readers; true if they did not let go.
-fn checkpoint_waiting(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.busy_timeout(BUSY_PATIENCE)?;
-    let blocked = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-    connection.busy_timeout(Duration::ZERO)?;
-    blocked.map(|blocked| blocked != 0)
 }
 
 fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {

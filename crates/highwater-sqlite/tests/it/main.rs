@@ -4,6 +4,7 @@
 
 mod conformance;
 mod damage;
+mod faults;
 mod lost;
 mod opening;
 mod processes;

@@ -17,9 +17,11 @@ fn is_clear(error: &OpenError, path: &Path) -> bool {
 async fn a_damaged_file_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    for content in
-        [&b"not a database, but long enough to have a header of one hundred bytes .............."[..], b"x"]
-    {
+    for content in [
+        &b"not a database, but long enough to have a header of one hundred bytes .............."[..],
+        b"x",
+        &[0x53; 5_000],
+    ] {
         fs::write(&path, content).unwrap();
         let error = refused(&path);
         assert!(matches!(error, OpenError::Damaged { .. }), "{error}");

@@ -200,3 +200,25 @@ async fn a_get_that_finds_nothing_writes_nothing() {
     }
     assert_eq!(log(), before);
 }
+
+#[tokio::test]
+async fn a_reader_that_never_ends_holds_up_nobody_and_the_log_is_cut_once_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&path);
+    store.commit(put("a", "1", Expect::Any)).await.unwrap();
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM head").unwrap();
+    let large = format!("\"{}\"", "x".repeat(250_000));
+    let length = || std::fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    while length() < 72_000_000 {
+        store.commit(put("a", &large, Expect::Any)).await.unwrap();
+    }
+    reader.execute_batch("COMMIT").unwrap();
+    let began = std::time::Instant::now();
+    while length() > 24_000_000 {
+        store.commit(put("a", "2", Expect::Any)).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(30), "{}", length());
+    }
+    assert_eq!(body(&store, "a").await.as_deref(), Some("2"));
+}
