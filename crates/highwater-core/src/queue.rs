@@ -69,13 +69,17 @@ pub struct NewMessage {
     /// write the cell, then put the message. If the cell is there already, no message is put. The cell comes first
     /// even when the id of the message is remembered.
     pub cell: Option<(CellKey, Json)>,
+    /// Refuses the message as [`PutError::Full`] if so many lie in the queue already, visible or not, parked ones not
+    /// counted; neither message nor cell is written then. An id that is remembered is never refused: it adds
+    /// nothing. `None` for no limit.
+    pub depth_limit: Option<u64>,
 }
 
 impl NewMessage {
     /// A message with a fresh id, visible at once, for ever.
     pub fn new(body: impl Into<Bytes>) -> Self {
         let (id, body) = (MessageId::random(), body.into());
-        Self { id, body, delay: Duration::ZERO, time_to_live: None, cell: None }
+        Self { id, body, delay: Duration::ZERO, time_to_live: None, cell: None, depth_limit: None }
     }
 
     /// Sets the id.
@@ -99,6 +103,12 @@ impl NewMessage {
     /// Writes a cell first, if there is none under its key.
     pub fn cell(mut self, key: CellKey, value: Json) -> Self {
         self.cell = Some((key, value));
+        self
+    }
+
+    /// Refuses it if so many messages lie in the queue already.
+    pub fn depth_limit(mut self, limit: u64) -> Self {
+        self.depth_limit = Some(limit);
         self
     }
 }
@@ -249,8 +259,8 @@ pub enum PutError {
         /// The cell that is there.
         found: Box<Cell>,
     },
-    /// The queue's depth limit is reached; deletions go on. Only engines with such a limit answer this.
-    #[error("queue {queue} is full: its limit is {limit} messages")]
+    /// So many messages lie in the queue that this one may not be added; takings and deletions go on.
+    #[error("queue {queue} is full: its limit is {limit} messages; try again when some are done")]
     Full {
         /// The queue.
         queue: Name,

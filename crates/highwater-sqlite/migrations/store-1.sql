@@ -25,7 +25,9 @@ CREATE TABLE moment (
 );
 
 CREATE TABLE container (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE queue     (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+
+-- `messages` counts the rows of `message`, so that nobody has to.
+CREATE TABLE queue (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, messages INTEGER NOT NULL DEFAULT 0);
 
 -- The last position given in each log, whether or not its row is still there, and the last one pruned.
 CREATE TABLE partition (

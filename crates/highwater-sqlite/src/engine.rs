@@ -2,6 +2,7 @@
 
 use crate::{
     Options,
+    depths::Depths,
     known::Known,
     layout::{Layout, read_info},
     location::Location,
@@ -36,6 +37,8 @@ pub(crate) struct StoreEngine {
     touched: Vec<u16>,
     containers: HashMap<Name, i64>,
     queues: HashMap<Name, i64>,
+    /// How many messages each queue holds.
+    pub(crate) depths: Depths,
     pub(crate) remember: Duration,
     /// How far the sweeper has come in the table of remembered ids.
     pub(crate) swept: Swept,
@@ -78,6 +81,7 @@ impl StoreEngine {
             touched: Vec::new(),
             containers: HashMap::new(),
             queues: HashMap::new(),
+            depths: Depths::default(),
             remember: options.remember,
             swept: Swept::default(),
         }
@@ -192,6 +196,7 @@ impl Engine for StoreEngine {
                 .prepare_cached("UPDATE partition SET last = ?2 WHERE partition = ?1")?
                 .execute([i64::from(partition), end])?;
         }
+        self.depths.store(connection)?;
         if self.now > self.moment {
             moment::store(connection, self.now)?;
             self.moment = self.now;
@@ -223,6 +228,7 @@ impl Engine for StoreEngine {
         self.touched.clear();
         self.containers.clear();
         self.queues.clear();
+        self.depths = Depths::default();
         self.known = Known::default();
     }
 

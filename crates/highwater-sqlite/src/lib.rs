@@ -39,6 +39,7 @@
 mod cells;
 mod checksum;
 mod commit;
+mod depths;
 mod disk;
 mod engine;
 mod fault;

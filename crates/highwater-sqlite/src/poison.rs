@@ -36,7 +36,7 @@ pub(crate) fn park(
             encode(&parking.clone().bounded())?,
             engine.now().as_micros(),
         ))?;
-    remove(connection, seq).map(Ok)
+    remove(connection, engine, queue, seq).map(Ok)
 }
 
 fn parked_from(row: &Row<'_>) -> rusqlite::Result<Parked> {
@@ -110,6 +110,7 @@ pub(crate) fn replay(
             next_delivery(delivery, now),
             history(&message.history)?,
         ))?;
+    engine.depths.add(connection, number, 1)?;
     unpark(connection, number, id)?;
     Ok(Ok(()))
 }

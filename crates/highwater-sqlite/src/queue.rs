@@ -133,10 +133,18 @@ pub(crate) fn put(
     queue: &Name,
     new: &NewMessage,
 ) -> rusqlite::Result<Result<Put, PutError>> {
+    if let Some((key, _)) = &new.cell
+        && let Some(found) = cells::read(connection, &engine.layout.info, key)?
+    {
+        return Ok(Err(PutError::CellConflict { found: Box::new(found) }));
+    }
+    // Before anything is written.
+    if let Some(limit) = new.depth_limit
+        && is_full(connection, engine, queue, new.id, limit)?
+    {
+        return Ok(Err(PutError::Full { queue: queue.clone(), limit }));
+    }
     if let Some((key, value)) = &new.cell {
-        if let Some(found) = cells::read(connection, &engine.layout.info, key)? {
-            return Ok(Err(PutError::CellConflict { found: Box::new(found) }));
-        }
         cells::create(connection, key, value)?;
     }
     sweep(connection, engine)?;
@@ -170,8 +178,33 @@ pub(crate) fn put(
             new.time_to_live.map(|span| later(now, span)),
             delivery,
         ))?;
+    engine.depths.add(connection, number, 1)?;
     let receipt = receipt(queue, new.id, delivery);
     Ok(Ok(Put::new(Some(receipt), Timestamp::from_micros(visible_at))))
+}
+
+/// Whether a message of this id would be one too many.
+fn is_full(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    queue: &Name,
+    id: MessageId,
+    limit: u64,
+) -> rusqlite::Result<bool> {
+    let Some(number) = engine.queue(connection, queue)? else { return Ok(limit == 0) };
+    let (depth, limit) = (engine.depths.of(connection, number)?, int(limit));
+    if depth < limit || remembered_visibility(connection, number, id)?.is_some() {
+        return Ok(false);
+    }
+    // What has expired and waits for the sweeper is not there any more.
+    Ok(depth - expired(connection, number, engine.now().as_micros())? >= limit)
+}
+
+/// How many messages of a queue have expired and are not swept.
+pub(crate) fn expired(connection: &Connection, queue: i64, now: i64) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT count(*) FROM message WHERE expires_at <= ?2 AND queue = ?1")?
+        .query_row([queue, now], |row| row.get(0))
 }
 
 /// When a message of this id becomes, or became, visible; `None` if the id is not remembered.
@@ -193,12 +226,14 @@ fn remembered_visibility(
 /// Removes a few expired messages, and a few ids that were remembered long enough and have no message any more.
 fn sweep(connection: &Connection, engine: &mut StoreEngine) -> rusqlite::Result<()> {
     let now = engine.now().as_micros();
-    connection
-        .prepare_cached(
-            "DELETE FROM message WHERE seq IN
-                (SELECT seq FROM message WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
-        )?
-        .execute([now, SWEEP])?;
+    let mut swept = connection.prepare_cached(
+        "DELETE FROM message WHERE seq IN
+            (SELECT seq FROM message WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2) RETURNING queue",
+    )?;
+    let mut queues = swept.query([now, SWEEP])?;
+    while let Some(row) = queues.next()? {
+        engine.depths.add(connection, row.get(0)?, -1)?;
+    }
     let horizon = now.saturating_sub(i64::try_from(engine.remember.as_micros()).unwrap_or(i64::MAX));
     let mut oldest =
         connection.prepare_cached("SELECT put_at FROM remembered WHERE seq > ?1 ORDER BY seq LIMIT 1")?;
@@ -334,8 +369,14 @@ pub(crate) fn update(
     Ok(Ok(self::receipt(&receipt.queue, receipt.message, delivery)))
 }
 
-pub(crate) fn remove(connection: &Connection, seq: i64) -> rusqlite::Result<()> {
-    connection.prepare_cached("DELETE FROM message WHERE seq = ?1")?.execute([seq]).map(|_| ())
+pub(crate) fn remove(
+    connection: &Connection,
+    engine: &mut StoreEngine,
+    queue: i64,
+    seq: i64,
+) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM message WHERE seq = ?1")?.execute([seq])?;
+    engine.depths.add(connection, queue, -1)
 }
 
 pub(crate) fn delete(
@@ -344,7 +385,7 @@ pub(crate) fn delete(
     receipt: &Receipt,
 ) -> rusqlite::Result<Result<(), ReceiptError>> {
     match held(connection, engine, receipt)? {
-        Ok(held) => remove(connection, held.seq).map(Ok),
+        Ok(held) => remove(connection, engine, held.queue, held.seq).map(Ok),
         Err(error) => Ok(Err(error)),
     }
 }
@@ -357,9 +398,10 @@ pub(crate) fn clear(
     let Some(number) = engine.queue(connection, queue)? else { return Ok(0) };
     let now = engine.now().as_micros();
     // What has expired is not there any more, so it does not count.
-    connection
+    let expired = connection
         .prepare_cached("DELETE FROM message WHERE queue = ?1 AND expires_at <= ?2")?
         .execute([number, now])?;
     let removed = connection.prepare_cached("DELETE FROM message WHERE queue = ?1")?.execute([number])?;
+    engine.depths.add(connection, number, -int((expired + removed) as u64))?;
     Ok(removed as u64)
 }

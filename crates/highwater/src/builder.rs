@@ -103,6 +103,7 @@ pub struct EngineBuilder {
     role: Role,
     instance: String,
     queue: String,
+    queue_limit: Option<u64>,
     worker: WorkerOptions,
     times: LeaseTimes,
     poll_interval: Option<Duration>,
@@ -129,6 +130,7 @@ impl EngineBuilder {
             role: Role::All,
             instance: "engine".into(),
             queue: "commands".into(),
+            queue_limit: None,
             worker: WorkerOptions::default(),
             times: LeaseTimes::default(),
             poll_interval: None,
@@ -195,6 +197,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Refuses commands ([`SendError::Full`](crate::SendError::Full)) while so many wait in the queue, taken and delayed
+    /// ones included; no limit by default. Set it where it is better to be told to come back later than to wait long.
+    /// Each process goes by its own limit when it sends.
+    pub fn queue_limit(mut self, commands: u64) -> Self {
+        self.queue_limit = Some(commands);
+        self
+    }
+
     /// Sets how commands are worked on.
     pub fn worker(mut self, options: WorkerOptions) -> Self {
         self.worker = options;
@@ -219,6 +229,9 @@ impl EngineBuilder {
         let mut faults = std::mem::take(&mut self.faults);
         faults.extend(self.worker.faults());
         faults.extend(self.times.faults());
+        if self.queue_limit == Some(0) {
+            faults.push("the queue limit must be at least 1".into());
+        }
         if self.poll_interval.is_some_and(|interval| interval.is_zero()) {
             faults.push("the poll interval must be above zero".into());
         }
@@ -280,7 +293,15 @@ impl EngineBuilder {
             deciders.insert(Name::new(container).map_err(invalid)?, decider);
         }
         let driven = self.driven.is_some();
-        let core = Arc::new(Core::new(backend, clock.clone(), driven, deciders, queue, self.worker));
+        let core = Arc::new(Core::new(
+            backend,
+            clock.clone(),
+            driven,
+            deciders,
+            queue,
+            self.queue_limit,
+            self.worker,
+        ));
         let (stop, stopped) = watch::channel(false);
         let cells = core.backend.cells.clone();
         let instance = Arc::new(Instance::new(cells.clone(), clock.clone(), &self.instance));

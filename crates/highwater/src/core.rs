@@ -20,6 +20,8 @@ pub(crate) struct Core {
     /// The queue that commands go through.
     pub(crate) queue: Name,
     pub(crate) worker: WorkerOptions,
+    /// How many commands may wait in the queue.
+    pub(crate) queue_limit: Option<u64>,
     pub(crate) tidying: Tidying,
     keys: Vec<Mutex<()>>,
 }
@@ -37,10 +39,21 @@ impl Core {
         driven: bool,
         deciders: HashMap<Name, Arc<dyn Decider>>,
         queue: Name,
+        queue_limit: Option<u64>,
         worker: WorkerOptions,
     ) -> Self {
         let keys = (0..KEY_LOCKS).map(|_| Mutex::new(())).collect();
-        Self { backend, clock, driven, deciders, queue, worker, tidying: Tidying::default(), keys }
+        Self {
+            backend,
+            clock,
+            driven,
+            deciders,
+            queue,
+            worker,
+            queue_limit,
+            tidying: Tidying::default(),
+            keys,
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -2,6 +2,7 @@ use crate::core::Patience;
 use crate::engine::Engine;
 use crate::send::Pending;
 use crate::session::Session;
+use crate::timer::{TimerError, finish_cancelling};
 use highwater_core::{
     CommandId, EngineError, FailureKind, GetError, MessageId, Name, PartitionKey, ReadError, Token, Verdict,
 };
@@ -67,6 +68,15 @@ pub enum OutcomeError {
     Engine(#[from] EngineError),
 }
 
+impl From<TimerError> for OutcomeError {
+    fn from(error: TimerError) -> Self {
+        match error {
+            TimerError::Engine(error) => Self::Engine(error),
+            other => Self::Engine(EngineError::new(FailureKind::Other, other.to_string())),
+        }
+    }
+}
+
 impl From<ReadError> for OutcomeError {
     fn from(error: ReadError) -> Self {
         match error {
@@ -125,8 +135,20 @@ impl<'a> OutcomeRequest<'a> {
                 Session::told(&decided.token);
                 return Ok(Outcome::of(Some(decided.mark.verdict), decided.token));
             }
-            if pending.cancelled {
-                return Ok(Outcome::Cancelled);
+            // Only a delayed command can be taken back.
+            let cell = match pending.cancelled || pending.due.is_some() {
+                true => core.backend.cells.read(&Pending::cell(self.id)?).await?,
+                false => None,
+            };
+            if let Some(cell) = cell {
+                let pending = Pending::read(&cell)?;
+                let begun = match &pending.cancelling {
+                    Some(proof) => finish_cancelling(core, &cell, proof).await?,
+                    None => false,
+                };
+                if pending.cancelled || begun {
+                    return Ok(Outcome::Cancelled);
+                }
             }
             let message: MessageId = self.id.into();
             if let Some(parked) = core.backend.queue.parked_message(&queue, message).await? {

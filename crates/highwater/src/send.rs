@@ -3,9 +3,10 @@ use crate::aggregate::Aggregate;
 use crate::decide::RawCommand;
 use crate::engine::Engine;
 use crate::tagged::{self, TagError};
+use crate::timer::Timer;
 use highwater_core::{
-    CellKey, CloudEvent, CommandId, EngineError, InvalidJson, InvalidKey, ItemId, ItemKey, Json, Name,
-    NewMessage, PartitionKey, PutError,
+    Cell, CellKey, CloudEvent, CommandId, EngineError, FailureKind, InvalidJson, InvalidKey, ItemId, ItemKey,
+    Json, Name, NewMessage, PartitionKey, PutError, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::pin::Pin;
@@ -13,6 +14,10 @@ use std::time::Duration;
 
 /// The space of the cells that say where a command was sent.
 pub(crate) const COMMANDS: &str = "commands";
+
+/// The longest delay of a command: 100 years. A message waits 7 days at a time; the worker that takes it before its
+/// time puts it off again.
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// A command to be sent; await it.
 #[must_use = "a command is sent when this is awaited"]
@@ -33,6 +38,9 @@ pub struct Sent {
     pub id: CommandId,
     /// True if the same command with the same id had been sent before; it is still decided once.
     pub repeated: bool,
+    /// Cancels or re-times a delayed command before anybody took it; `None` for one that was not delayed or is
+    /// repeated.
+    pub timer: Option<Timer>,
 }
 
 /// Why a command was not sent.
@@ -63,13 +71,21 @@ pub enum SendError {
         /// The id.
         id: CommandId,
     },
-    /// The command is too large for a message.
+    /// The command is too large, for a message and for the cell that holds the data of a large one.
     #[error("the command is too large: {size} bytes with its envelope, the limit is {limit}")]
     TooLarge {
         /// Its size in bytes.
         size: usize,
         /// The limit.
         limit: usize,
+    },
+    /// So many commands wait in the queue that this one may not be added; see
+    /// [`EngineBuilder::queue_limit`](crate::EngineBuilder::queue_limit). It was not sent: send it again later, under
+    /// the same id.
+    #[error("{limit} commands are waiting already; try again later")]
+    Full {
+        /// The limit.
+        limit: u64,
     },
     /// The queue did not take it.
     #[error(transparent)]
@@ -90,6 +106,15 @@ pub(crate) struct Pending {
     /// The command will never be decided: it was taken back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) cancelled: bool,
+    /// Somebody began to take it back, with the receipt of this proof, and may have died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cancelling: Option<String>,
+    /// A delayed command is not decided before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) due: Option<Timestamp>,
+    /// The data of a command that is too large for a message, until the command is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) data: Option<Box<serde_json::value::RawValue>>,
 }
 
 impl Pending {
@@ -101,6 +126,9 @@ impl Pending {
             id: command.key.id.to_string(),
             fingerprint: command.fingerprint().0.iter().map(|byte| format!("{byte:02x}")).collect(),
             cancelled: false,
+            cancelling: None,
+            due: None,
+            data: None,
         }
     }
 
@@ -113,11 +141,26 @@ impl Pending {
             id: String::new(),
             fingerprint: String::new(),
             cancelled: true,
+            cancelling: None,
+            due: None,
+            data: None,
         }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled
+    }
+
+    /// Reads the record of a command.
+    pub(crate) fn read(cell: &Cell) -> Result<Self, EngineError> {
+        cell.value.decode().map_err(|error| {
+            let text = format!("the record of command {} cannot be read: {error}", cell.key.key);
+            EngineError::new(FailureKind::Corrupt, text)
+        })
+    }
+
+    pub(crate) fn json(&self) -> Result<Json, EngineError> {
+        Json::encode(self).map_err(|error| EngineError::new(FailureKind::Other, error.to_string()))
     }
 
     pub(crate) fn cell(id: CommandId) -> Result<CellKey, EngineError> {
@@ -146,9 +189,15 @@ impl<'a, A: Aggregate> Send<'a, A> {
         self
     }
 
-    /// Lets the command be decided only after this time (at most 7 days).
+    /// Lets the command be decided only after this time, at most 100 years. [`Sent::timer`] cancels it until then.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
+        self
+    }
+
+    /// Lets the command be decided only from this moment on, by the engine's clock.
+    pub fn at(mut self, moment: Timestamp) -> Self {
+        self.delay = moment.since(self.engine.now());
         self
     }
 
@@ -156,19 +205,35 @@ impl<'a, A: Aggregate> Send<'a, A> {
         let core = self.engine.core();
         let id = self.id.unwrap_or_else(CommandId::random);
         let command = raw::<A>(self.engine, &self.to, &self.command, id)?;
-        let pending = Pending::of(&command, &core.queue);
-        let body = to_message(&command)?;
-        let limit = core.backend.queue.limits().message_bytes;
-        if body.as_bytes().len() > limit {
-            return Err(SendError::TooLarge { size: body.as_bytes().len(), limit });
+        let mut pending = Pending::of(&command, &core.queue);
+        if self.delay > LONGEST_DELAY {
+            let (what, range) = ("the delay of a command".into(), "at most 100 years".into());
+            return Err(SendError::Queue(PutError::OutOfRange { what, range }));
         }
-        let message = NewMessage::new(body.bytes()).id(id.into()).delay(self.delay);
-        let value = Json::encode(&pending).map_err(unwritable)?;
+        let delayed = !self.delay.is_zero();
+        pending.due = delayed.then(|| core.now().plus(self.delay));
+        let limits = core.backend.queue.limits();
+        let mut body = to_message(&command, delayed, false)?;
+        if body.as_bytes().len() > limits.message_bytes {
+            pending.data = serde_json::from_slice(command.data.as_bytes()).ok();
+            body = to_message(&command, delayed, true)?;
+        }
+        let value = pending.json()?;
+        if value.as_bytes().len() > limits.cell_bytes {
+            return Err(SendError::TooLarge { size: value.as_bytes().len(), limit: limits.cell_bytes });
+        }
+        let mut message =
+            NewMessage::new(body.bytes()).id(id.into()).delay(self.delay.min(limits.longest_delay));
+        message.depth_limit = core.queue_limit;
         let first_time = message.clone().cell(Pending::cell(id)?, value);
+        let mut timer = None;
         let repeated = match core.backend.queue.put(&core.queue, first_time).await {
-            Ok(_) => false,
+            Ok(put) => {
+                timer = put.receipt.filter(|_| delayed).map(|receipt| Timer::new(&command, &receipt));
+                false
+            }
             Err(PutError::CellConflict { found }) => {
-                let first: Pending = found.value.decode().map_err(unwritable)?;
+                let first = Pending::read(&found)?;
                 if first.cancelled {
                     return Err(SendError::Cancelled { id });
                 }
@@ -183,7 +248,7 @@ impl<'a, A: Aggregate> Send<'a, A> {
         };
         metrics::counter!("highwater_commands_sent_total").increment(1);
         tracing::debug!(command = %id, name = command.name, key = %command.key, repeated, "sent");
-        Ok(Sent { id, repeated })
+        Ok(Sent { id, repeated, timer })
     }
 }
 
@@ -195,6 +260,7 @@ fn refused(error: PutError) -> SendError {
     match error {
         PutError::Engine(error) => error.into(),
         PutError::TooLarge { size, limit, .. } => SendError::TooLarge { size, limit },
+        PutError::Full { limit, .. } => SendError::Full { limit },
         other => SendError::Queue(other),
     }
 }
@@ -224,19 +290,37 @@ pub(crate) fn raw<A: Aggregate>(
     Ok(RawCommand { id, key, name, schema: A::SCHEMA, data })
 }
 
-/// The message that carries a command: a CloudEvents envelope whose id is the command's.
-fn to_message(command: &RawCommand) -> Result<Json, SendError> {
+/// The message that carries a command: a CloudEvents envelope whose id is the command's. One that is too large has a
+/// `dataref` instead of its data (CloudEvents, *Dataref (Claim Check Pattern)*): the cell that holds it.
+fn to_message(command: &RawCommand, delayed: bool, by_pointer: bool) -> Result<Json, SendError> {
     let ItemKey { container, partition_key, id } = &command.key;
     let mut envelope = CloudEvent::new(command.id.to_string(), "/highwater", &*command.name, &command.data)
         .with("container", container.as_str())
         .with("partitionkey", partition_key.as_str())
         .with("schemaversion", command.schema);
     envelope.subject = Some(id.to_string());
+    if delayed {
+        envelope = envelope.with("timer", true);
+    }
+    if by_pointer {
+        envelope = envelope.with("dataref", format!("cell:{}", Pending::cell(command.id)?));
+        envelope.data = None;
+    }
     Json::encode(&envelope).map_err(unwritable)
 }
 
+/// A command as its message carries it.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    pub(crate) command: RawCommand,
+    /// The data lies in the command's cell.
+    pub(crate) by_pointer: bool,
+    /// The command's cell says when it is due.
+    pub(crate) timer: bool,
+}
+
 /// Reads the message that carries a command.
-pub(crate) fn from_message(bytes: &[u8]) -> Result<RawCommand, String> {
+pub(crate) fn from_message(bytes: &[u8]) -> Result<Carried, String> {
     let envelope = CloudEvent::parse(bytes).map_err(|error| error.to_string())?;
     let text = |name: &str| envelope.text(name).ok_or_else(|| format!("the attribute `{name}` is missing"));
     let subject = envelope.subject.as_deref().ok_or("the attribute `subject` is missing")?;
@@ -248,5 +332,8 @@ pub(crate) fn from_message(bytes: &[u8]) -> Result<RawCommand, String> {
     let id = envelope.id.parse().map_err(|_| format!("the id `{}` is not a UUID", envelope.id))?;
     let schema = envelope.number("schemaversion").and_then(|number| u32::try_from(number).ok());
     let schema = schema.ok_or("the attribute `schemaversion` is missing or not a small number")?;
-    Ok(RawCommand { id, key, name: envelope.kind.clone(), schema, data: envelope.data() })
+    let by_pointer = envelope.data.is_none() && envelope.text("dataref").is_some();
+    let timer = envelope.extensions.get("timer").and_then(serde_json::Value::as_bool).unwrap_or(false);
+    let command = RawCommand { id, key, name: envelope.kind.clone(), schema, data: envelope.data() };
+    Ok(Carried { command, by_pointer, timer })
 }

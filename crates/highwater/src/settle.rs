@@ -28,6 +28,11 @@ pub enum Step {
         /// Why.
         error: HandlerError,
     },
+    /// A delayed command came before its time and waits on.
+    PutOff {
+        /// The message.
+        message: MessageId,
+    },
     /// A command was taken over by another worker.
     Lost {
         /// The message.
@@ -80,7 +85,9 @@ impl Settled {
 
     /// What was parked or failed, in order; empty if all went well.
     pub fn trouble(&self) -> Vec<&Step> {
-        let well = |step: &&Step| !matches!(step, Step::Decided { .. } | Step::Processed { .. });
+        let well = |step: &&Step| {
+            !matches!(step, Step::Decided { .. } | Step::PutOff { .. } | Step::Processed { .. })
+        };
         self.steps.iter().filter(well).collect()
     }
 }

@@ -361,18 +361,12 @@ impl<'a> Unique<'a> {
     /// Keeps a command that was not sent from ever being sent. False if it was sent.
     async fn withdraw(&self, record: &Record) -> Result<bool, UniqueError> {
         let cells = &self.core.backend.cells;
-        let damaged = |error: InvalidJson| {
-            let text = format!("the record of command {} cannot be read: {error}", record.command);
-            EngineError::new(FailureKind::Corrupt, text)
-        };
         let key = Pending::cell(record.command)?;
         if let Some(cell) = cells.read(&key).await? {
-            let pending: Pending = cell.value.decode().map_err(damaged)?;
-            return Ok(pending.is_cancelled());
+            return Ok(Pending::read(&cell)?.is_cancelled());
         }
         let withdrawn = Pending::withdrawn(&record.key()?, &self.core.queue);
-        let value = Json::encode(&withdrawn).map_err(damaged)?;
-        match cells.write(CellWrite::new(key, Expect::Absent, value)).await {
+        match cells.write(CellWrite::new(key, Expect::Absent, withdrawn.json()?)).await {
             Ok(_) => {}
             Err(CellError::Conflict { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),

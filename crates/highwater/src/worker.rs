@@ -3,11 +3,11 @@
 use crate::core::{Core, back_off};
 use crate::decide::{RawCommand, Undecided};
 use crate::handler::{ErrorClass, HandlerError};
-use crate::send::from_message;
+use crate::send::{Carried, Pending, from_message};
 use crate::settle::Step;
 use highwater_core::{
-    Attempt, AttemptKind, Delivery, GetError, Message, Parking, Receipt, ReceiptError, Update, Verdict,
-    failpoint,
+    Attempt, AttemptKind, CellWrite, CommandId, Delivery, Expect, GetError, Json, Message, Parking, Receipt,
+    ReceiptError, Update, Verdict, failpoint,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -177,6 +177,7 @@ impl Worker {
             Step::Decided { verdict: Verdict::Accepted, .. } => ("accepted", &self.decided),
             Step::Decided { .. } => ("rejected", &self.decided),
             Step::Parked { .. } => ("parked", &self.failed),
+            Step::PutOff { .. } => return step,
             _ => ("failed", &self.failed),
         };
         counter.fetch_add(1, Relaxed);
@@ -187,12 +188,29 @@ impl Worker {
 
     async fn handle_counted(&self, delivery: Delivery) -> Step {
         let Delivery { message, mut receipt, .. } = delivery;
-        let command = from_message(&message.body);
+        let command = match self.read(&message).await {
+            Ok(Read::Command { command, by_pointer }) => Ok((command, by_pointer)),
+            Ok(Read::Early { left }) => return self.put_off(&message, &receipt, left).await,
+            Ok(Read::Decided { name, verdict }) => {
+                self.remove(&message, &receipt).await;
+                return Step::Decided { message: message.id, name, verdict };
+            }
+            Err(error) => Err(error),
+        };
+        let by_pointer = matches!(command, Ok((_, true)));
+        let command = command.map(|(command, _)| command);
         match self.decide_while_renewing(&message, &command, &mut receipt).await {
             None => Step::Lost { message: message.id },
             Some(Ok((verdict, name))) => {
                 failpoint::hit("worker.committed");
-                self.remove(&message, &receipt).await;
+                // Before the message: afterwards nobody would.
+                let cleared = if by_pointer { self.clear_data(&message).await } else { Ok(()) };
+                match cleared {
+                    Ok(()) => self.remove(&message, &receipt).await,
+                    Err(error) => {
+                        tracing::warn!(message = %message.id, %error, "cannot clear its data, it will come again");
+                    }
+                }
                 failpoint::hit("worker.deleted");
                 Step::Decided { message: message.id, name, verdict }
             }
@@ -204,7 +222,7 @@ impl Worker {
     async fn decide_while_renewing(
         &self,
         message: &Message,
-        command: &Result<RawCommand, String>,
+        command: &Result<RawCommand, HandlerError>,
         receipt: &mut Receipt,
     ) -> Option<Result<(Verdict, String), HandlerError>> {
         let clock = &self.core.clock;
@@ -233,10 +251,9 @@ impl Worker {
     async fn decide(
         &self,
         message: &Message,
-        command: &Result<RawCommand, String>,
+        command: &Result<RawCommand, HandlerError>,
     ) -> Result<(Verdict, String), HandlerError> {
-        let undecodable = |why: &String| HandlerError::permanent(format!("cannot be decoded: {why}"));
-        let command = command.as_ref().map_err(undecodable)?;
+        let command = command.as_ref().map_err(HandlerError::clone)?;
         let container = &command.key.container;
         let decider = self.core.deciders.get(container);
         // Another program that shares the queue, or the next release of this one, may know it: worth some tries.
@@ -253,6 +270,67 @@ impl Worker {
         }
         let committed = decider.decide(&self.core, command).await.map_err(Undecided::into_error)?;
         Ok((committed.verdict.unwrap_or(Verdict::Accepted), command.name.clone()))
+    }
+
+    /// What a message asks for. The data of a large command, and the time of a delayed one, are in its cell.
+    async fn read(&self, message: &Message) -> Result<Read, HandlerError> {
+        let undecodable = |why: String| HandlerError::permanent(format!("cannot be decoded: {why}"));
+        let Carried { mut command, by_pointer, timer } = from_message(&message.body).map_err(undecodable)?;
+        if !by_pointer && !timer {
+            return Ok(Read::Command { command, by_pointer });
+        }
+        let cell = self.core.backend.cells.read(&Pending::cell(command.id)?).await?;
+        let pending = cell.as_ref().map(Pending::read).transpose()?;
+        let due = pending.as_ref().and_then(|pending| pending.due);
+        let left = due.map(|due| due.since(self.core.now())).filter(|left| timer && !left.is_zero());
+        if let Some(left) = left {
+            return Ok(Read::Early { left });
+        }
+        if !by_pointer {
+            return Ok(Read::Command { command, by_pointer });
+        }
+        if let Some(data) = pending.and_then(|pending| pending.data) {
+            command.data = Json::from_stored(data.get().to_owned().into());
+            return Ok(Read::Command { command, by_pointer });
+        }
+        // It is cleared once the command is decided; whoever did so died before the message was gone.
+        let decided = self.core.backend.store.decided(&command.key.partition_key, command.id).await?;
+        match decided {
+            Some(decided) => Ok(Read::Decided { name: command.name, verdict: decided.mark.verdict }),
+            None => Err(HandlerError::permanent(format!(
+                "the cell {} does not hold its data any more: discard it and send the command anew",
+                Pending::cell(command.id)?
+            ))),
+        }
+    }
+
+    /// Puts a message off that came before its time: it was re-timed, or one wait was not long enough for it.
+    async fn put_off(&self, message: &Message, receipt: &Receipt, left: Duration) -> Step {
+        let pause = left.min(self.core.backend.queue.limits().longest_delay);
+        let update = Update::visible_in(pause).note(AttemptKind::Waited, "its time has not come");
+        match self.core.backend.queue.update(receipt, update).await {
+            Ok(_) => {}
+            Err(ReceiptError::ReceiptMismatch { .. } | ReceiptError::MessageNotFound { .. }) => {
+                return Step::Lost { message: message.id };
+            }
+            Err(error) => {
+                tracing::warn!(message = %message.id, %error, "cannot put off, it comes back by itself")
+            }
+        }
+        Step::PutOff { message: message.id }
+    }
+
+    /// Removes the data of a decided command from its cell.
+    async fn clear_data(&self, message: &Message) -> Result<(), HandlerError> {
+        let key = Pending::cell(CommandId(message.id.0))?;
+        let Some(cell) = self.core.backend.cells.read(&key).await? else { return Ok(()) };
+        let mut pending = Pending::read(&cell)?;
+        if pending.data.take().is_some() {
+            let write = CellWrite::new(key, Expect::ETag(cell.etag), pending.json()?);
+            self.core.backend.cells.write(write).await?;
+            failpoint::hit("worker.cleared");
+        }
+        Ok(())
     }
 
     async fn remove(&self, message: &Message, receipt: &Receipt) {
@@ -335,6 +413,16 @@ impl Worker {
             }
         }
     }
+}
+
+/// What a message turned out to be.
+enum Read {
+    /// A command to decide.
+    Command { command: RawCommand, by_pointer: bool },
+    /// A command whose time has not come.
+    Early { left: Duration },
+    /// A command that was decided before.
+    Decided { name: String, verdict: Verdict },
 }
 
 /// Counts a command for as long as it lives.

@@ -4,6 +4,7 @@
 
 mod conformance;
 mod damage;
+mod depths;
 mod faults;
 mod lost;
 mod opening;

@@ -193,6 +193,8 @@ macro_rules! __every_rule {
                 "A message put with a cell leaves both.";
             a_cell_in_the_way_keeps_the_message_out []
                 "If the condition of the cell fails, it is named and no message is put.";
+            a_message_over_the_depth_limit_is_refused []
+                "A message with a depth limit is refused when so many lie in the queue, parked and expired ones not counted.";
         }
         receipt Queue {
             the_sender_can_take_a_message_back_before_anyone_took_it []
@@ -315,6 +317,8 @@ macro_rules! __every_rule {
                 "Of several deletions with the same receipt one succeeds and the others find nothing.";
             racing_puts_of_one_id_are_one_message [7]
                 "Several puts of one id at once are one message, and one of them gets the receipt.";
+            racing_puts_never_exceed_the_depth_limit []
+                "Of several puts at once as many succeed as the depth limit allows.";
             of_racing_writers_of_a_cell_exactly_one_wins_each_version [6]
                 "Of several writers that expect the same ETag of a cell one wins; no increment is lost.";
             racing_owners_of_a_view_apply_each_change_once [4]

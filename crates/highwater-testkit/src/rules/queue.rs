@@ -248,3 +248,36 @@ pub(super) async fn a_cell_in_the_way_keeps_the_message_out(s: Subject) -> Kept 
     same("the messages", visible(&s, &queue).await?, [""; 0])?;
     same("the cell afterwards", s.cells().read(&key).await?, Some(there))
 }
+
+pub(super) async fn a_message_over_the_depth_limit_is_refused(s: Subject) -> Kept {
+    let (queue, other) = (name("work")?, name("other")?);
+    let put = async |message: NewMessage| s.queue().put(&queue, message.depth_limit(4)).await;
+    let (id, key) = (MessageId::random(), CellKey::new(name("pending")?, "x"));
+    refused!(
+        s.queue().put(&other, NewMessage::new("x").depth_limit(0)).await,
+        PutError::Full { limit: 0, .. }
+    )?;
+    put(NewMessage::new("first").id(id)).await?;
+    put(NewMessage::new("second")).await?;
+    put(NewMessage::new("delayed").delay(SECOND * 60)).await?;
+    put(NewMessage::new("short").delay(SECOND * 60).time_to_live(SECOND * 10)).await?;
+    let taken = only("message", s.queue().get(&queue, 1, SECOND * 30).await?)?;
+    let full = put(NewMessage::new("x").cell(key.clone(), json(1)?)).await;
+    refused!(full, PutError::Full { queue, limit: 4 } if queue.as_str() == "work")?;
+    same("the cell of the refused message", s.cells().read(&key).await?, None)?;
+    same("the same id again", put(NewMessage::new("first").id(id)).await?.receipt, None)?;
+    s.queue().put(&other, NewMessage::new("x").depth_limit(4)).await?;
+    s.queue().delete(&taken.receipt).await?;
+    put(NewMessage::new("after a deletion")).await?;
+    s.pass(10);
+    put(NewMessage::new("after an expiry")).await?;
+    refused!(put(NewMessage::new("x")).await, PutError::Full { .. })?;
+    let taken = only("message", s.queue().get(&queue, 1, SECOND * 30).await?)?;
+    s.queue().park(&taken.receipt, Parking::new("reason", "error", "rule")).await?;
+    put(NewMessage::new("after a parking")).await?;
+    refused!(put(NewMessage::new("x")).await, PutError::Full { .. })?;
+    s.queue().put(&queue, NewMessage::new("without a limit")).await?;
+    s.queue().clear(&queue).await?;
+    put(NewMessage::new("after clearing")).await?;
+    Ok(())
+}

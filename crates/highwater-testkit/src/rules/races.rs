@@ -250,6 +250,21 @@ pub(super) async fn racing_puts_of_one_id_are_one_message(s: Subject) -> Kept {
     Ok(())
 }
 
+pub(super) async fn racing_puts_never_exceed_the_depth_limit(s: Subject) -> Kept {
+    for round in 1..=6_u64 {
+        let (queue, limit) = (name(&format!("work-{round}"))?, round);
+        let puts = crowd(&s, |s, _, _| {
+            let queue = queue.clone();
+            async move { Ok(s.queue().put(&queue, NewMessage::new("x").depth_limit(limit)).await) }
+        })
+        .await?;
+        let put = puts.iter().filter(|put| put.is_ok()).count() as u64;
+        same("messages put", put, limit.min(puts.len() as u64))?;
+        same("messages", s.queue().depth(&queue).await?.visible, put)?;
+    }
+    Ok(())
+}
+
 pub(super) async fn of_racing_writers_of_a_cell_exactly_one_wins_each_version(s: Subject) -> Kept {
     let cell = CellKey::new(name("leases")?, "a");
     let old = s.cells().write(CellWrite::new(cell.clone(), Expect::Any, json(0)?)).await?;

@@ -142,6 +142,12 @@ macro_rules! __every_wrong {
             looks_for_the_id_before_it_puts
                 "Looks whether an id is remembered in one step and puts the message in another."
                 breaks racing_puts_of_one_id_are_one_message;
+            counts_only_what_is_visible
+                "Leaves messages that are delayed or taken out of the count when a depth limit is given."
+                breaks a_message_over_the_depth_limit_is_refused;
+            looks_at_the_depth_before_it_puts
+                "Reads the depth of a queue in one step and puts the message in another."
+                breaks racing_puts_never_exceed_the_depth_limit;
         }
         poison {
             loses_the_history_when_parking

@@ -188,3 +188,49 @@ pub(super) fn looks_for_the_id_before_it_puts(right: &Backend, _: &Arc<TestClock
     let (known, gap) = (Mutex::default(), Gap::default());
     with_queue(right, LooksBeforeItPuts { right: right.queue.clone(), known, gap })
 }
+
+struct CountsVisible(Arc<dyn Queue>);
+
+#[async_trait]
+impl DelegateQueue for CountsVisible {
+    fn right(&self) -> &dyn Queue {
+        &*self.0
+    }
+
+    async fn put(&self, queue: &Name, mut message: NewMessage) -> Result<Put, PutError> {
+        let depth = self.right().depth(queue).await.unwrap_or_default();
+        message.depth_limit = message.depth_limit.map(|limit| limit + depth.in_flight + depth.delayed);
+        self.right().put(queue, message).await
+    }
+}
+
+pub(super) fn counts_only_what_is_visible(right: &Backend, _: &Arc<TestClock>) -> Backend {
+    with_queue(right, CountsVisible(right.queue.clone()))
+}
+
+struct LooksAtTheDepth {
+    right: Arc<dyn Queue>,
+    gap: Gap,
+}
+
+#[async_trait]
+impl DelegateQueue for LooksAtTheDepth {
+    fn right(&self) -> &dyn Queue {
+        &*self.right
+    }
+
+    async fn put(&self, queue: &Name, mut message: NewMessage) -> Result<Put, PutError> {
+        let Some(limit) = message.depth_limit else { return self.right().put(queue, message).await };
+        let depth = self.right().depth(queue).await.unwrap_or_default();
+        // Only where it is a near thing: one who is far from the limit, or over it, does as the right one does.
+        if depth.visible < limit && depth.in_flight + depth.delayed == 0 {
+            self.gap.cross().await;
+            message.depth_limit = None;
+        }
+        self.right().put(queue, message).await
+    }
+}
+
+pub(super) fn looks_at_the_depth_before_it_puts(right: &Backend, _: &Arc<TestClock>) -> Backend {
+    with_queue(right, LooksAtTheDepth { right: right.queue.clone(), gap: Gap::default() })
+}

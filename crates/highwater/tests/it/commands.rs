@@ -195,10 +195,10 @@ async fn hostile_addresses_and_oversized_commands_are_refused_by_name() {
         let sent = engine.send::<Account>(key, Command::Touch).await;
         assert!(matches!(sent, Err(SendError::Key(_))), "{sent:?}");
     }
-    let receipt = "r".repeat(60_000);
+    let receipt = "r".repeat(300_000);
     let sent = engine.send::<Account>("barbara", Command::DepositWithReceipt { cents: 1, receipt }).await;
     let Err(SendError::TooLarge { size, limit }) = sent else { panic!("{sent:?}") };
-    assert!(size > limit && limit == 48 * 1024);
+    assert!(size > limit && limit == 256 * 1024);
     engine.send::<Account>("'; drop table 𝒽ead; --", Command::Deposit { cents: 3 }).await.unwrap();
     assert!(engine.settle().await.unwrap().trouble().is_empty());
     assert_eq!(balance(&engine, "'; drop table 𝒽ead; --").await, 3);
