@@ -1,12 +1,11 @@
-// Fetches the sold-out days of the month that is shown and lets each day show its true face. Without this script
+// Fetches the sold-out and closed days of the month that is shown and lets each day show its true face. Without this script
 // the page is as true as it was when it was loaded.
 const table = document.querySelector("[data-disabled-days]");
-const token = new URLSearchParams(location.search).get("token");
 
-async function refresh(query) {
+async function refresh() {
   if (document.hidden) return;
   try {
-    const answer = await fetch(table.dataset.disabledDays + query, { cache: "no-store" });
+    const answer = await fetch(table.dataset.disabledDays, { cache: "no-store" });
     if (!answer.ok) return;
     const soldOut = new Set(await answer.json());
     for (const cell of table.querySelectorAll("[data-day]")) {
@@ -19,6 +18,6 @@ async function refresh(query) {
   }
 }
 
-refresh(token ? "&token=" + encodeURIComponent(token) : "");
-setInterval(() => refresh(""), 5000);
-document.addEventListener("visibilitychange", () => refresh(""));
+refresh();
+setInterval(refresh, 5000);
+document.addEventListener("visibilitychange", refresh);

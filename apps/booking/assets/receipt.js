@@ -7,7 +7,8 @@ async function ask() {
     const answer = await fetch(address, { cache: "no-store" });
     if (answer.ok) {
       const { status, day } = await answer.json();
-      if (until === "day" ? day !== null : status !== "pending") {
+      const known = { day: day !== null, status: status !== "pending", answer: !["pending", "parked"].includes(status) };
+      if (known[until]) {
         location.reload();
         return;
       }

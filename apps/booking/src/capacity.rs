@@ -27,6 +27,19 @@ pub enum CapacityCommand {
         /// The reservation.
         reservation: CommandId,
     },
+    /// Gives the day seats of its own, or with `None` as many as every day has. Fewer than are taken is possible: who
+    /// has seats keeps them, and nobody gets more.
+    SetSeats {
+        /// How many.
+        seats: Option<u32>,
+    },
+    /// Takes no more bookings for the day. Who has seats keeps them until somebody has talked to them.
+    Close {
+        /// Why, for guests; may be empty.
+        reason: String,
+    },
+    /// Takes bookings for a closed day again.
+    Open,
 }
 
 /// What can happen to a day.
@@ -73,6 +86,18 @@ pub enum CapacityEvent {
     },
     /// A day that was sold out has seats again.
     Reopened,
+    /// The day has seats of its own, or none of its own any more.
+    SeatsSet {
+        /// How many.
+        seats: Option<u32>,
+    },
+    /// No more bookings are taken.
+    Closed {
+        /// Why, for guests; may be empty.
+        reason: String,
+    },
+    /// Bookings are taken again.
+    Opened,
 }
 
 /// A party and its seats.
@@ -92,7 +117,16 @@ pub struct Capacity {
     /// Whether `SoldOut` was the last word about the day.
     sold_out: bool,
     reservations: BTreeMap<CommandId, Reservation>,
+    /// Seats of this day's own, if it has other than every day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seats: Option<u32>,
+    /// Why no bookings are taken, if none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closed: Option<String>,
 }
+
+/// The longest reason for closing a day, in characters.
+pub const REASON_CHARS: usize = 200;
 
 impl Capacity {
     /// How many seats are taken.
@@ -100,8 +134,18 @@ impl Capacity {
         self.reservations.values().fold(0, |taken, party| taken.saturating_add(party.quantity))
     }
 
+    /// How many seats the day has.
+    fn seats(&self, restaurant: &Restaurant) -> u32 {
+        self.seats.unwrap_or(restaurant.seats_per_day())
+    }
+
     fn free(&self, restaurant: &Restaurant) -> u32 {
-        restaurant.seats_per_day().saturating_sub(self.taken())
+        self.seats(restaurant).saturating_sub(self.taken())
+    }
+
+    /// Whether somebody has a table under this address, however it is spelled in capitals.
+    fn has(&self, email: &str) -> bool {
+        self.reservations.values().any(|party| party.email.eq_ignore_ascii_case(email))
     }
 
     /// The event that is due when this many seats are free: one `SoldOut` and one `Reopened` per sold-out period.
@@ -125,11 +169,24 @@ impl Capacity {
                 CapacityEvent::Declined { reservation, name, email, quantity, reason: reason.clone() };
             Decision::reject(reason).with_events([declined]).with_events(turn)
         };
-        let (seats, free) = (context.settings.seats_per_day(), self.free(context.settings));
+        let (seats, free) = (self.seats(context.settings), self.free(context.settings));
         if day < context.settings.today(context.now) {
             return decline(format!("{} has passed", day.words()), None);
         }
-        if !(1..=seats).contains(&quantity) {
+        if let Some(why) = &self.closed {
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            return decline(format!("the restaurant is closed on {}{why}", day.words()), None);
+        }
+        if self.has(&party.email) {
+            let day = day.words();
+            return decline(
+                format!(
+                    "there is a booking under this e-mail address on {day} already; the letter about it has a link to cancel it"
+                ),
+                None,
+            );
+        }
+        if seats > 0 && !(1..=seats).contains(&quantity) {
             return decline(format!("a booking is for 1 to {seats} people, not for {quantity}"), None);
         }
         if free == 0 {
@@ -155,10 +212,37 @@ impl Capacity {
         }
         let Reservation { name, email, quantity } = party.clone();
         let taken = self.taken().saturating_sub(quantity);
-        let turn = self.turn(context.settings.seats_per_day().saturating_sub(taken));
+        let turn = self.turn(self.seats(context.settings).saturating_sub(taken));
         Decision::accept([CapacityEvent::Cancelled { reservation, name, email, quantity }])
             .with_events(turn)
             .delete_item(RESERVATIONS, &reservation.to_string())
+    }
+
+    fn set_seats(&self, seats: Option<u32>, context: &Context<'_, Self>) -> Decision<Self> {
+        let most = *Restaurant::SEATS.end();
+        if seats.is_some_and(|seats| seats > most) {
+            return Decision::reject(format!("a day can have {most} seats at most"));
+        }
+        if seats == self.seats {
+            return Decision::accept([]);
+        }
+        let free = seats.unwrap_or(context.settings.seats_per_day()).saturating_sub(self.taken());
+        Decision::accept([CapacityEvent::SeatsSet { seats }]).with_events(self.turn(free))
+    }
+
+    fn close(&self, reason: String) -> Decision<Self> {
+        if reason.chars().count() > REASON_CHARS || reason.chars().any(char::is_control) {
+            let wanted = format!("a reason has {REASON_CHARS} characters at most, and no line breaks");
+            return Decision::reject(wanted);
+        }
+        if self.closed.as_ref() == Some(&reason) {
+            return Decision::accept([]);
+        }
+        Decision::accept([CapacityEvent::Closed { reason }])
+    }
+
+    fn open(&self) -> Decision<Self> {
+        Decision::accept(self.closed.is_some().then_some(CapacityEvent::Opened))
     }
 }
 
@@ -179,6 +263,9 @@ impl Aggregate for Capacity {
                 self.reserve(Reservation { name, email, quantity }, day, context)
             }
             CapacityCommand::Cancel { reservation } => self.cancel(reservation, day, context),
+            CapacityCommand::SetSeats { seats } => self.set_seats(seats, context),
+            CapacityCommand::Close { reason } => self.close(reason),
+            CapacityCommand::Open => self.open(),
         }
     }
 
@@ -193,6 +280,9 @@ impl Aggregate for Capacity {
             }
             CapacityEvent::SoldOut => self.sold_out = true,
             CapacityEvent::Reopened => self.sold_out = false,
+            CapacityEvent::SeatsSet { seats } => self.seats = *seats,
+            CapacityEvent::Closed { reason } => self.closed = Some(reason.clone()),
+            CapacityEvent::Opened => self.closed = None,
             CapacityEvent::Declined { .. } => {}
         }
     }

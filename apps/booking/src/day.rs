@@ -36,6 +36,11 @@ impl Day {
         self.0.day().unsigned_abs()
     }
 
+    /// The day after; `None` after the last.
+    pub fn next(self) -> Option<Self> {
+        self.0.tomorrow().ok().map(Self)
+    }
+
     /// How many days lie between this one and the Monday before it, 0 for a Monday.
     pub fn days_since_monday(self) -> u8 {
         self.0.weekday().to_monday_zero_offset().unsigned_abs()

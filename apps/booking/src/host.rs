@@ -2,11 +2,12 @@
 //! one line on standard error and an exit code.
 
 use crate::web::only_for_hosts;
-use crate::{Mailbox, Restaurant, Settings, install};
+use crate::{AfterCrash, Links, Mailbox, Password, Restaurant, Settings, Smtp, install, mail};
 use axum::Router;
 use axum::http::uri::Authority;
 use clap::{Args, ValueEnum};
 use highwater::{Engine, EngineBuilder, LeaseTimes, Role, WorkerOptions};
+use highwater_axum::SigningKeys;
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -51,6 +52,49 @@ pub struct Options {
     /// For a proxy in front, which has to pass the Host header on
     #[arg(long, value_name = "NAME", value_parser = host_name)]
     allow_host: Vec<String>,
+    /// Where guests reach the site, for the links in letters, like https://tables.example.org; give all processes of one
+    /// data folder the same. Without it letters link to where this process listens, or would by default
+    #[arg(long, value_name = "URL", value_parser = site)]
+    site: Option<String>,
+    /// The file with the password of the owner's page, one line; others must not be able to read it. Without it the
+    /// password can stand in the variable BOOKING_OWNER_PASSWORD
+    #[arg(long, value_name = "FILE")]
+    owner_password_file: Option<PathBuf>,
+    /// The mail server that letters are handed to: smtp://host:25, smtp://host:587?tls=required (STARTTLS) or
+    /// smtps://host:465. User and password stand in the URL (smtps://user:password@host) or, hidden from others on the
+    /// machine, in the variables BOOKING_SMTP_USER and BOOKING_SMTP_PASSWORD. Without it letters stay in the data folder
+    #[arg(long, value_name = "URL")]
+    smtp: Option<String>,
+    /// What becomes of a letter whose sender died when it may or may not have gone out
+    #[arg(long, value_enum, default_value_t, requires = "smtp")]
+    mail_after_crash: AfterCrash,
+    /// Who signs the letters, like "The Table <tables@example.org>"; give all processes of one data folder the same
+    #[arg(long, value_name = "ADDRESS", default_value = mail::SENDER, value_parser = sender)]
+    mail_from: lettre::message::Mailbox,
+    /// The password if none was chosen.
+    #[arg(skip)]
+    made_up: Option<Password>,
+}
+
+/// The variable that the owner's password can stand in. Not an option: others on the machine see those.
+const PASSWORD_VARIABLE: &str = "BOOKING_OWNER_PASSWORD";
+
+/// The file with the keys that sign cookies and links, in the data folder.
+const KEYS: &str = "signing-keys.txt";
+
+/// Reads who signs the letters.
+fn sender(text: &str) -> Result<lettre::message::Mailbox, String> {
+    text.parse().map_err(|_| "give an address like \"The Table <tables@example.org>\"".into())
+}
+
+/// Reads the address of a site: scheme and host, nothing behind them.
+fn site(text: &str) -> Result<String, String> {
+    let site = text.trim_end_matches('/');
+    let host = site.strip_prefix("https://").or_else(|| site.strip_prefix("http://"));
+    let host =
+        host.and_then(|host| host.parse::<Authority>().ok()).filter(|host| !host.as_str().contains('@'));
+    host.map(|_| site.to_owned())
+        .ok_or_else(|| "give a URL without a path, like https://tables.example.org".into())
 }
 
 /// Reads where to listen: an address with a port, `localhost` with a port, or the port alone.
@@ -88,6 +132,53 @@ impl Options {
         Ok(asked.unwrap_or(otherwise))
     }
 
+    /// Makes a password for the owner's page up, and tells it at the start, if none is chosen: for trying things out.
+    #[must_use]
+    pub fn making_a_password_up(&self) -> Self {
+        let random = uuid::Uuid::new_v4().simple().to_string();
+        let made_up = random.get(..16).and_then(|random| Password::new(random).ok());
+        Self { made_up, ..self.clone() }
+    }
+
+    /// The mail server, if there is one.
+    fn smtp(&self) -> Result<Option<Smtp>, Failure> {
+        let Some(url) = &self.smtp else { return Ok(None) };
+        let variable = |name: &str| match std::env::var(name) {
+            Ok(value) => Ok(Some(value)),
+            Err(std::env::VarError::NotPresent) => Ok(None),
+            Err(error) => Err(Failure::usage(format!("{name}: {error}"))),
+        };
+        let login = match (variable("BOOKING_SMTP_USER")?, variable("BOOKING_SMTP_PASSWORD")?) {
+            (None, None) => None,
+            (Some(user), Some(password)) => Some((user, password)),
+            _ => return Err(Failure::usage("set BOOKING_SMTP_USER and BOOKING_SMTP_PASSWORD, or neither")),
+        };
+        Smtp::new(url, login, self.mail_after_crash)
+            .map(Some)
+            .map_err(|fault| Failure::usage(format!("--smtp: {fault}")))
+    }
+
+    /// The owner's password, if there is one.
+    fn password(&self) -> Result<Option<Password>, Failure> {
+        let text = match &self.owner_password_file {
+            None => match std::env::var(PASSWORD_VARIABLE) {
+                Ok(text) => text,
+                Err(std::env::VarError::NotPresent) => return Ok(self.made_up.clone()),
+                Err(error) => return Err(Failure::usage(format!("{PASSWORD_VARIABLE}: {error}"))),
+            },
+            Some(file) => {
+                let unusable = |cause: &dyn fmt::Display| {
+                    Failure::usage(format!("cannot use {}: {cause}", file.display()))
+                };
+                if is_exposed(file).map_err(|error| unusable(&error))? {
+                    return Err(unusable(&"others can read it; take that from them (chmod 600)"));
+                }
+                std::fs::read_to_string(file).map_err(|error| unusable(&error))?
+            }
+        };
+        Password::new(&text).map(Some).map_err(Failure::usage)
+    }
+
     /// Sets how soon the work of a process that died is taken over, if that was asked for.
     fn taking_over(&self, builder: EngineBuilder) -> EngineBuilder {
         let Some(seconds) = self.takeover else { return builder };
@@ -96,6 +187,20 @@ impl Options {
         commands.visibility = after;
         builder.lease_times(LeaseTimes::new(after / 5, after / 5, after)).worker(commands)
     }
+}
+
+/// Whether others than its owner can read a file.
+fn is_exposed(file: &Path) -> std::io::Result<bool> {
+    let about = std::fs::metadata(file)?;
+    #[cfg(unix)]
+    let exposed = std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o077 != 0;
+    // Elsewhere the folder's access list decides, which this program does not read.
+    #[cfg(not(unix))]
+    let exposed = {
+        let _ = about;
+        false
+    };
+    Ok(exposed)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -122,6 +227,11 @@ impl RoleName {
 
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |role| role.get_name().into())
+    }
+
+    /// Whether it writes mail.
+    fn writes(self) -> bool {
+        matches!(self, Self::All | Self::Projector)
     }
 
     fn listens(self) -> bool {
@@ -198,10 +308,26 @@ where
     let mut signals = signals()?;
     let restaurant = Restaurant::new(&options.zone, options.seats).map_err(Failure::usage)?;
     let listener = if options.role.listens() { Some(bind(listen).await?) } else { None };
-    let settings = Settings { restaurant, mailbox: Mailbox::in_folder(options.data.join("mail")) };
-    let url = store_url(&options.data)?;
+    let (url, owner) = (store_url(&options.data)?, options.password()?);
+    let made_up = options.made_up.clone().filter(|made_up| owner.as_ref() == Some(made_up));
+    let keys = SigningKeys::in_file(&options.data.join(KEYS)).map_err(Failure::new)?;
+    let here = match &listener {
+        Some(listener) => listener.local_addr().map_err(Failure::new)?,
+        None => listen,
+    };
+    let links = Links::new(keys, options.site.clone().unwrap_or_else(|| format!("http://{here}")));
+    let mailbox = Mailbox::in_folder(options.data.join("mail"));
+    let (smtp, sender) = (options.smtp()?, options.mail_from.clone());
+    let settings = Settings { restaurant, mailbox, links, smtp, sender, owner };
     let builder = options.taking_over(Engine::open(url).role(options.role.role()).instance(name));
     let engine = install(builder, &settings).start().await.map_err(Failure::new)?;
+    let sender = options.role.writes().then(|| settings.clone());
+    let send_again = async move {
+        match sender {
+            Some(settings) => mail::send_again(settings).await,
+            None => std::future::pending().await,
+        }
+    };
     let (stop, stopped) = watch::channel(false);
     let mut pages = match listener {
         Some(listener) => {
@@ -209,6 +335,12 @@ where
             let router = only_for_hosts(site(engine.clone(), settings)?, options.allow_host.clone());
             let pages = tokio::spawn(pages(listener, router, stopped));
             announce(&format!("{name}: http://{address}/ (Ctrl-C stops it)"));
+            if let Some(password) = made_up {
+                let password = password.tell();
+                announce(&format!(
+                    "{name}: the owner's page http://{address}/booking/owner/ opens with {password}"
+                ));
+            }
             pages
         }
         None => {
@@ -218,6 +350,7 @@ where
         }
     };
     let result = tokio::select! {
+        () = send_again => Ok(()),
         _ = signals.recv() => {
             announce(&format!("{name}: stopping…"));
             Ok(())

@@ -10,8 +10,11 @@
 //! | [`guest`] | which names and addresses can be written to |
 //! | [`restaurant`] | what the decisions need to know |
 //! | [`capacity`] | decides |
-//! | [`month`], [`receipt`] | what pages read |
+//! | [`month`], [`receipt`], [`sheet`] | what pages read |
 //! | [`mail`], [`mailbox`] | writes letters, and keeps them |
+//! | [`smtp`] | hands letters to a mail server |
+//! | [`links`] | what a letter lets its reader do without a password |
+//! | [`owner`] | who may see the day sheets and change the days |
 //! | [`web`] | pages; sends commands and reads views, nothing else |
 //! | [`host`] | starts and stops a program that serves all this |
 
@@ -19,19 +22,27 @@ pub mod capacity;
 pub mod day;
 pub mod guest;
 pub mod host;
+pub mod links;
 pub mod mail;
 pub mod mailbox;
 pub mod month;
+pub mod owner;
 pub mod receipt;
 pub mod restaurant;
+pub mod sheet;
+pub mod smtp;
 pub mod web;
 
 pub use capacity::{Capacity, CapacityCommand, CapacityEvent, Reservation};
 pub use day::{Day, Month};
+pub use links::Links;
 pub use mailbox::Mailbox;
 pub use month::MonthView;
+pub use owner::Password;
 pub use receipt::ReceiptView;
 pub use restaurant::Restaurant;
+pub use sheet::SheetView;
+pub use smtp::{AfterCrash, Smtp};
 pub use web::routes;
 
 use highwater::EngineBuilder;
@@ -43,6 +54,14 @@ pub struct Settings {
     pub restaurant: Restaurant,
     /// Where letters are put.
     pub mailbox: Mailbox,
+    /// What letters link to.
+    pub links: Links,
+    /// The mail server that letters are handed to; without one they lie in the folder only.
+    pub smtp: Option<Smtp>,
+    /// Who signs the letters.
+    pub sender: lettre::message::Mailbox,
+    /// What opens the owner's page; without one it stays closed.
+    pub owner: Option<Password>,
 }
 
 /// Teaches an engine to decide bookings, to keep the views and to write the letters.
@@ -51,5 +70,6 @@ pub fn install(builder: EngineBuilder, settings: &Settings) -> EngineBuilder {
         .aggregate::<Capacity>(settings.restaurant.clone())
         .view(MonthView)
         .view(ReceiptView)
-        .processor(mail::subscriber(settings.mailbox.clone()))
+        .view(SheetView)
+        .processor(mail::subscriber(settings))
 }

@@ -1,5 +1,6 @@
 //! Tells guests by mail what became of their bookings: one letter per event that concerns them.
 
+use crate::Settings;
 use crate::capacity::{Capacity, CapacityEvent};
 use crate::day::Day;
 use crate::mailbox::Mailbox;
@@ -8,16 +9,20 @@ use lettre::message::header::ContentTransferEncoding;
 use lettre::message::{Body, Mailbox as Correspondent, Message};
 use std::time::{Duration, SystemTime};
 
-/// Who signs the letters.
-const SENDER: &str = "The Highwater Table <tables@booking.local>";
+/// Who signs the letters unless somebody else does.
+pub const SENDER: &str = "The Highwater Table <tables@booking.local>";
 
-/// Writes a letter for every event that a guest must hear of. A letter is named by its event, so that handling
-/// an event again changes nothing.
-pub fn subscriber(mailbox: Mailbox) -> Processor {
+/// How often a sender looks for letters that the owner wants to be sent again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Writes a letter for every event that a guest must hear of, and sends it if there is a mail server. A letter is named by
+/// its event, so that handling an event again changes nothing.
+pub fn subscriber(settings: &Settings) -> Processor {
+    let settings = settings.clone();
     Subscriber::<Capacity>::named("mail").handler(move |event| {
-        let mailbox = mailbox.clone();
+        let settings = settings.clone();
         async move {
-            let letter = match letter(&event) {
+            let letter = match letter(&event, &settings) {
                 Ok(letter) => letter,
                 Err(fault) => {
                     // Waiting would not make it better, and others wait behind it.
@@ -26,7 +31,10 @@ pub fn subscriber(mailbox: Mailbox) -> Processor {
                 }
             };
             let Some(letter) = letter else { return Ok(()) };
-            let (id, at) = (event.id, time(event.at));
+            let (id, at, mailbox) = (event.id, time(event.at), settings.mailbox);
+            if let Some(smtp) = &settings.smtp {
+                return smtp.deliver(&mailbox, &id, at, &letter).await;
+            }
             let written =
                 tokio::task::spawn_blocking(move || mailbox.put(&id, at, &letter.formatted())).await;
             written.map_err(HandlerError::transient)?.map_err(HandlerError::transient)
@@ -34,21 +42,41 @@ pub fn subscriber(mailbox: Mailbox) -> Processor {
     })
 }
 
+/// Sends the letters that the owner wants to be sent again, for as long as it is awaited.
+pub async fn send_again(settings: Settings) {
+    let Some(smtp) = &settings.smtp else { return std::future::pending().await };
+    loop {
+        let asked = settings.mailbox.asked_again().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the mail folder cannot be read");
+            Vec::new()
+        });
+        for stem in asked {
+            if let Err(error) = smtp.send_again(&settings.mailbox, &stem).await {
+                tracing::warn!(letter = stem, %error, "a letter cannot be sent again");
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
 fn time(at: highwater::Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or(0))
 }
 
-/// The letter about an event; `None` if it concerns no guest. Its bytes depend on the event alone.
+/// The letter about an event; `None` if it concerns no guest. Its bytes depend on the event and the settings
+/// alone.
 ///
 /// # Errors
 /// Why it cannot be addressed.
-pub fn letter(event: &Recorded<CapacityEvent>) -> Result<Option<Message>, String> {
+pub fn letter(event: &Recorded<CapacityEvent>, settings: &Settings) -> Result<Option<Message>, String> {
     let id = event.key().id.as_str();
     let day = Day::parse(id).map_or_else(|| id.to_owned(), Day::words);
     let (reservation, name, email, subject, news) = match &event.event {
         CapacityEvent::Reserved { reservation, name, email, quantity, .. } => {
+            let link = settings.links.cancel(*reservation);
             let news = format!(
-                "your table for {} on {day} is booked. We look forward to seeing you.",
+                "your table for {} on {day} is booked. We look forward to seeing you.\r\n\r\n\
+                 If you cannot come, please give the table back here:\r\n{link}",
                 people(*quantity)
             );
             (reservation, name, email, format!("Booked: your table on {day}"), news)
@@ -62,7 +90,7 @@ pub fn letter(event: &Recorded<CapacityEvent>) -> Result<Option<Message>, String
             let news = format!("your table for {} on {day} is cancelled, as you asked.", people(*quantity));
             (reservation, name, email, format!("Cancelled: your table on {day}"), news)
         }
-        CapacityEvent::SoldOut | CapacityEvent::Reopened => return Ok(None),
+        _ => return Ok(None),
     };
     let address = email.parse().map_err(|error| format!("the address cannot be used: {error}"))?;
     // As readable in the file as in a mail program: names are checked, so no line breaks come with them, and the
@@ -71,7 +99,7 @@ pub fn letter(event: &Recorded<CapacityEvent>) -> Result<Option<Message>, String
         format!("Dear {name},\r\n\r\n{news}\r\n\r\nReservation {reservation}\r\n\r\nThe Highwater Table\r\n");
     let body = Body::dangerous_pre_encoded(text.into_bytes(), ContentTransferEncoding::EightBit);
     let message = Message::builder()
-        .from(SENDER.parse::<Correspondent>().map_err(|error| error.to_string())?)
+        .from(settings.sender.clone())
         .to(Correspondent::new(Some(name.clone()), address))
         .subject(subject)
         .date(time(event.at))

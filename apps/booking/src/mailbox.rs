@@ -1,6 +1,8 @@
 //! A folder of letters. Each appears whole or not at all, under the name of the event that it tells of.
 
-use highwater::{EventId, failpoint};
+use highwater::{EventId, Timestamp, failpoint};
+use lettre::address::Envelope;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,6 +11,12 @@ use uuid::Uuid;
 
 /// The ending of a letter's file name.
 const ENDING: &str = ".eml";
+
+/// The ending of the file name of a letter that was set aside: a line of JSON, then the letter.
+const PARKED: &str = ".parked";
+
+/// The ending of one that the owner wants to be sent again.
+const AGAIN: &str = ".again";
 
 /// The longest file name without ending that is used as it is.
 const LONGEST_STEM: usize = 180;
@@ -29,6 +37,39 @@ pub struct Entry {
     pub name: String,
     /// When the event happened that it tells of.
     pub at: SystemTime,
+}
+
+/// Why a letter was set aside, and what is needed to send it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parked {
+    /// Why, for the owner.
+    pub reason: String,
+    /// When the event happened that it tells of.
+    pub at: Timestamp,
+    /// Whom it is from.
+    pub from: Option<String>,
+    /// Whom it is for.
+    pub to: Vec<String>,
+}
+
+impl Parked {
+    /// A letter that is set aside for a reason.
+    pub fn new(reason: String, at: SystemTime, envelope: &Envelope) -> Self {
+        let (from, to) = crate::smtp::addresses(envelope);
+        let at =
+            Timestamp::from_micros(0).plus(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        Self { reason, at, from, to }
+    }
+
+    /// What the mail server is told.
+    ///
+    /// # Errors
+    /// When somebody has damaged the file.
+    pub fn envelope(&self) -> Result<Envelope, lettre::error::Error> {
+        let parse = |text: &String| text.parse().map_err(|_| lettre::error::Error::MissingTo);
+        let from = self.from.as_ref().map(parse).transpose()?;
+        Envelope::new(from, self.to.iter().map(parse).collect::<Result<_, _>>()?)
+    }
 }
 
 impl Mailbox {
@@ -71,8 +112,11 @@ impl Mailbox {
     /// # Errors
     /// What the system says; then it can be put again.
     pub fn put(&self, event: &EventId, at: SystemTime, letter: &[u8]) -> io::Result<()> {
+        self.put_stem(&Self::stem(event), at, letter)
+    }
+
+    fn put_stem(&self, stem: &str, at: SystemTime, letter: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let stem = Self::stem(event);
         let place = self.folder.join(format!("{stem}{ENDING}"));
         if place.try_exists()? {
             return self.sync();
@@ -94,6 +138,132 @@ impl Mailbox {
     fn sync(&self) -> io::Result<()> {
         // Only Unix lets a folder be opened and synced; elsewhere a rename is journalled by the file system.
         if cfg!(unix) { File::open(&self.folder)?.sync_all() } else { Ok(()) }
+    }
+
+    /// Whether the letter of this stem went out or was set aside.
+    pub(crate) fn is_settled(&self, stem: &str) -> io::Result<bool> {
+        for ending in [ENDING, PARKED, AGAIN] {
+            if self.folder.join(format!("{stem}{ending}")).try_exists()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn begun(&self, stem: &str) -> PathBuf {
+        self.folder.join(format!(".{stem}.sending"))
+    }
+
+    /// Notes that the letter is about to be sent.
+    pub(crate) fn begin(&self, stem: &str) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        File::create(self.begun(stem))?.sync_all()?;
+        self.sync()
+    }
+
+    /// Whether somebody has begun to send the letter and did not come to an end.
+    pub(crate) fn was_begun(&self, stem: &str) -> io::Result<bool> {
+        self.begun(stem).try_exists()
+    }
+
+    /// Notes that it is known what became of the letter.
+    pub(crate) fn end(&self, stem: &str) -> io::Result<()> {
+        match fs::remove_file(self.begun(stem)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets a letter aside, whole or not at all. On return it is on the disk.
+    pub(crate) fn park(&self, stem: &str, parked: &Parked, letter: &[u8]) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let draft = self.folder.join(format!(".{stem}.parking"));
+        let mut file = File::create(&draft)?;
+        serde_json::to_writer(&mut file, parked)?;
+        file.write_all(b"\n")?;
+        file.write_all(letter)?;
+        file.sync_all()?;
+        fs::rename(&draft, self.folder.join(format!("{stem}{PARKED}")))?;
+        self.end(stem)?;
+        self.sync()
+    }
+
+    /// The letters that were set aside, at most `most`, each with its stem.
+    ///
+    /// # Errors
+    /// What the system says; a folder that is not there yet is an empty one.
+    pub fn parked(&self, most: usize) -> io::Result<Vec<(String, Parked)>> {
+        let mut parked = Vec::new();
+        for stem in self.stems(PARKED)?.into_iter().take(most) {
+            if let Some((about, _)) = self.read_parked(&stem, PARKED)? {
+                parked.push((stem, about));
+            }
+        }
+        Ok(parked)
+    }
+
+    /// Asks for a letter that was set aside to be sent again, by whoever sends letters; false if there is none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn ask_again(&self, stem: &str) -> io::Result<bool> {
+        if !is_letter(&format!("{stem}{ENDING}")) {
+            return Ok(false);
+        }
+        let of = |ending| self.folder.join(format!("{stem}{ending}"));
+        match fs::rename(of(PARKED), of(AGAIN)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            moved => moved.map(|()| true),
+        }
+    }
+
+    /// The stems of the letters that shall be sent again.
+    pub(crate) fn asked_again(&self) -> io::Result<Vec<String>> {
+        self.stems(AGAIN)
+    }
+
+    /// Takes a letter that shall be sent again: one of several processes gets it. It lies among the parked ones
+    /// meanwhile, so that it is seen if this process dies.
+    pub(crate) fn claim(&self, stem: &str) -> io::Result<Option<(Parked, String)>> {
+        let of = |ending| self.folder.join(format!("{stem}{ending}"));
+        match fs::rename(of(AGAIN), of(PARKED)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            moved => moved.and_then(|()| self.read_parked(stem, PARKED)),
+        }
+    }
+
+    /// Notes that a letter that was set aside went out.
+    pub(crate) fn settle(&self, stem: &str, parked: &Parked, letter: &[u8]) -> io::Result<()> {
+        let at = SystemTime::UNIX_EPOCH
+            + std::time::Duration::from_micros(u64::try_from(parked.at.as_micros()).unwrap_or(0));
+        self.put_stem(stem, at, letter)?;
+        fs::remove_file(self.folder.join(format!("{stem}{PARKED}")))?;
+        self.sync()
+    }
+
+    fn read_parked(&self, stem: &str, ending: &str) -> io::Result<Option<(Parked, String)>> {
+        let text = match fs::read_to_string(self.folder.join(format!("{stem}{ending}"))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let (about, letter) = text.split_once('\n').unwrap_or((&text, ""));
+        Ok(Some((serde_json::from_str(about)?, letter.to_owned())))
+    }
+
+    /// The stems of the files with this ending, in order.
+    fn stems(&self, ending: &str) -> io::Result<Vec<String>> {
+        let folder = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            folder => folder?,
+        };
+        let mut stems = Vec::new();
+        for entry in folder {
+            let name = entry?.file_name();
+            let stem = name.to_str().and_then(|name| name.strip_suffix(ending));
+            stems.extend(stem.filter(|stem| is_letter(&format!("{stem}{ENDING}"))).map(String::from));
+        }
+        stems.sort_unstable();
+        Ok(stems)
     }
 
     /// The newest letters, at most `most`, newest first.

@@ -1,8 +1,10 @@
 //! The booking site as a program of its own.
 
+use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
 use booking::host;
+use booking::web::with_security_headers;
 use clap::Parser;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
     let Arguments { listen, options } = Arguments::parse();
     host::run("booking", listen, &options, |engine, settings| {
         let home = get(async || Redirect::temporary("/booking/"));
-        Ok(booking::routes(engine, settings).route("/", home))
+        let own = with_security_headers(Router::new().route("/", home));
+        Ok(own.merge(booking::routes(engine, settings)))
     })
 }

@@ -42,7 +42,7 @@ impl Follow<Capacity> for ReceiptView {
             CapacityEvent::Reserved { reservation, .. }
             | CapacityEvent::Declined { reservation, .. }
             | CapacityEvent::Cancelled { reservation, .. } => vec![reservation.to_string()],
-            CapacityEvent::SoldOut | CapacityEvent::Reopened => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Follow<Capacity> for ReceiptView {
                 Folded::Put(Booking { day, name, quantity: *quantity, cancelled: false })
             }
             CapacityEvent::Cancelled { .. } => Folded::Put(Booking { cancelled: true, ..booking }),
-            CapacityEvent::SoldOut | CapacityEvent::Reopened => Folded::Put(booking),
+            _ => Folded::Put(booking),
         }
     }
 }

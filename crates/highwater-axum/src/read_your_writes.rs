@@ -81,7 +81,7 @@ const RENEWED: u64 = 2;
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let engine = Engine::open("sqlite:counters.db").aggregate::<Counter>(()).view(Sums).start().await?;
 /// let keys = SigningKeys::in_file("keys.txt".as_ref())?;
-/// let pages = Router::new()
+/// let pages: Router = Router::new()
 ///     .route("/", get(sum).post(add))
 ///     .layer(ReadYourWrites::new(engine.clone(), keys))
 ///     .with_state(engine);

@@ -30,7 +30,7 @@ impl Demo {
             Ok(place) => place,
             Err(failure) => return failure.tell(),
         };
-        host::run("highwater", place, &self.options, |engine, settings| {
+        host::run("highwater", place, &self.options.making_a_password_up(), |engine, settings| {
             let metrics = Metrics::record().map_err(Failure::new)?;
             let status = engine.clone();
             let own = Router::new()

@@ -29,6 +29,10 @@ pub(crate) async fn show(engine: &Engine) -> Result<Html<String>, Trouble> {
                 p { "The letters that guests were sent." }
             }
             li {
+                h2 { a href="/booking/owner/" { "Owner" } }
+                p { "Who comes on a day, and how many may. The password was told when this program started." }
+            }
+            li {
                 h2 { a href="/status.json" { "Status" } }
                 p { "The state below as JSON; the counters for Prometheus are at " a href="/metrics" { "/metrics" } "." }
             }
@@ -77,6 +81,7 @@ fn title(name: &str) -> Markup {
     let words = match name.split('.').next().unwrap_or_default() {
         "month" => "Calendar",
         "receipts" => "Receipts",
+        "sheets" => "Day sheets",
         "mail" => "Letters",
         _ => return html! { (name) },
     };

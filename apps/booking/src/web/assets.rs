@@ -1,12 +1,12 @@
 //! The style sheet, the scripts and the icon, compiled in.
 
+use super::fields::Address;
 use super::trouble::Trouble;
-use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
-pub(super) async fn get(Path(name): Path<String>) -> Response {
+pub(super) async fn get(Address(name): Address<String>) -> Response {
     let (kind, content) = match &*name {
         "booking.css" => ("text/css; charset=utf-8", include_str!("../../assets/booking.css")),
         "calendar.js" => ("text/javascript; charset=utf-8", include_str!("../../assets/calendar.js")),

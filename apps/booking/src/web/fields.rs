@@ -2,8 +2,10 @@
 
 use super::trouble::Trouble;
 use axum::body::Body;
-use axum::extract::{FromRequest, Request};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use percent_encoding::percent_decode_str;
@@ -55,6 +57,26 @@ fn decode(text: &str) -> Result<String, Trouble> {
     let text = text.replace('+', " ");
     let decoded = percent_decode_str(&text).decode_utf8().map(Cow::into_owned);
     decoded.map_err(|_| Trouble::bad_request("What was sent is not text in UTF-8."))
+}
+
+/// The variable parts of an address. Those that cannot be read name nothing that exists.
+pub(super) struct Address<T>(pub(super) T);
+
+impl<T, S: Send + Sync> FromRequestParts<S> for Address<T>
+where
+    Path<T>: FromRequestParts<S, Rejection = PathRejection>,
+{
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Trouble> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(address)) => Ok(Self(address)),
+            Err(_) => {
+                let detail = "There is nothing at this address; it is not even text in UTF-8.";
+                Err(Trouble::new(StatusCode::NOT_FOUND, "No such page", detail))
+            }
+        }
+    }
 }
 
 /// A form that was posted.

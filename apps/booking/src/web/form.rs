@@ -8,7 +8,7 @@ use super::trouble::Trouble;
 use crate::capacity::{Capacity, CapacityCommand};
 use crate::day::Day;
 use crate::guest::{EMAIL_BYTES, NAME_CHARS, check_email, check_name};
-use crate::month::MonthView;
+use crate::sheet::{Sheet as DaySheet, SheetView};
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
@@ -86,20 +86,26 @@ pub(super) async fn show(State(app): State<App>, RawQuery(query): RawQuery) -> R
     if let Err(fault) = typed.day(app.today()) {
         return Err(Trouble::new(StatusCode::UNPROCESSABLE_ENTITY, "This day has passed", fault));
     }
-    let month = app.engine.view::<MonthView>().get(day.month().to_string()).await?;
-    let sold_out = month.document.is_some_and(|month| month.days.contains(&day.number()));
-    let notice =
-        "The calendar says that this day is sold out. You can still ask: somebody may just have cancelled.";
-    let form = Sheet {
-        id: CommandId::random(),
-        typed: &typed,
-        faults: &Faults::default(),
-        notice: sold_out.then_some(notice),
-        seats: app.settings.restaurant.seats_per_day(),
+    let sheet = day_sheet(&app, day).await?;
+    let seats = sheet.seats.unwrap_or(app.settings.restaurant.seats_per_day());
+    let notice = match &sheet.closed {
+        Some(why) if why.is_empty() => Some("The restaurant is closed on this day.".into()),
+        Some(why) => Some(format!("The restaurant is closed on this day: {why}")),
+        None if sheet.taken() >= seats => Some(
+            "The calendar says that this day is sold out. You can still ask: somebody may just have cancelled."
+                .into(),
+        ),
+        None => None,
     };
+    let form = Sheet { id: CommandId::random(), typed: &typed, faults: &Faults::default(), notice, seats };
     // Who goes back and sends the form again sends the same form, and books once: so it may be kept, which `no-store`
     // would forbid. Who comes anew gets a fresh one.
     Ok(([(CACHE_CONTROL, "private, no-cache")], form.page()).into_response())
+}
+
+/// What is known of a day.
+async fn day_sheet(app: &App, day: Day) -> Result<DaySheet, Trouble> {
+    Ok(app.engine.view::<SheetView>().get(day.to_string()).await?.document.unwrap_or_default())
 }
 
 /// `POST /booking/`: sends the command and shows its receipt.
@@ -108,7 +114,12 @@ pub(super) async fn submit(State(app): State<App>, Form(fields): Form) -> Result
         Trouble::bad_request("The form's own number (field “id”) is missing or damaged. Open a fresh form.")
     })?;
     let typed = Typed::of(&fields);
-    let seats = app.settings.restaurant.seats_per_day();
+    let usual = app.settings.restaurant.seats_per_day();
+    let seats = match Day::parse(typed.date.trim()) {
+        // A day of no seats is for the decision to refuse.
+        Some(day) => day_sheet(&app, day).await?.seats.unwrap_or(usual).max(1),
+        None => usual,
+    };
     let mut sheet = Sheet { id, typed: &typed, faults: &Faults::default(), notice: None, seats };
     let wanted = match typed.check(app.today(), seats) {
         Ok(wanted) => wanted,
@@ -134,7 +145,7 @@ struct Sheet<'a> {
     id: CommandId,
     typed: &'a Typed,
     faults: &'a Faults,
-    notice: Option<&'a str>,
+    notice: Option<String>,
     seats: u32,
 }
 
@@ -142,7 +153,7 @@ impl Sheet<'_> {
     fn page(&self) -> Response {
         let body = html! {
             h1 { "Book a table" }
-            @if let Some(notice) = self.notice { p class="notice" { (notice) } }
+            @if let Some(notice) = &self.notice { p class="notice" { (notice) } }
             @if self.is_faulty() {
                 p class="notice" role="alert" { "This cannot be sent yet. What is wrong stands beside the fields." }
             }

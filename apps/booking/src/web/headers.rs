@@ -18,9 +18,15 @@ use std::sync::Arc;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Adds the headers to every response, and refuses what other sites make a browser send.
+/// Adds the headers to every response, refuses what other sites make a browser send, and answers requests of a kind that
+/// an address does not take with a page.
 pub fn with_security_headers(router: Router) -> Router {
-    router.layer(from_fn(secure))
+    router.method_not_allowed_fallback(wrong_method).layer(from_fn(secure))
+}
+
+async fn wrong_method() -> Trouble {
+    let detail = "This address does not take requests of this kind.";
+    Trouble::new(StatusCode::METHOD_NOT_ALLOWED, "Not possible here", detail)
 }
 
 async fn secure(request: Request, next: Next) -> Response {

@@ -1,10 +1,11 @@
 //! The letters that were written, as a mail program would show them.
 
 use super::App;
+use super::fields::Address;
 use super::layout::{Page, page};
 use super::trouble::Trouble;
 use crate::mailbox::{Entry, Mailbox};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Html;
 use base64::Engine as _;
@@ -22,6 +23,7 @@ const HEADERS: [&str; 5] = ["From", "To", "Subject", "Date", "Message-ID"];
 
 /// `GET /booking/mails`: the newest letters.
 pub(super) async fn list(State(app): State<App>) -> Result<Html<String>, Trouble> {
+    open(&app)?;
     let letters = blocking(&app, |mailbox| {
         let entries = mailbox.newest(SHOWN)?;
         let titled = |entry: Entry| {
@@ -55,7 +57,11 @@ pub(super) async fn list(State(app): State<App>) -> Result<Html<String>, Trouble
 }
 
 /// `GET /booking/mails/{name}`: one letter.
-pub(super) async fn show(State(app): State<App>, Path(name): Path<String>) -> Result<Html<String>, Trouble> {
+pub(super) async fn show(
+    State(app): State<App>,
+    Address(name): Address<String>,
+) -> Result<Html<String>, Trouble> {
+    open(&app)?;
     let text = blocking(&app, move |mailbox| mailbox.read(&name)).await?;
     let unknown =
         || Trouble::new(StatusCode::NOT_FOUND, "No such letter", "There is no letter of this name.");
@@ -75,6 +81,15 @@ pub(super) async fn show(State(app): State<App>, Path(name): Path<String>) -> Re
         p { a href="/booking/mails" { "All letters" } }
     };
     Ok(page(Page { title: &subject, ..Page::default() }, &body))
+}
+
+/// Letters that really go out are for their readers alone.
+fn open(app: &App) -> Result<(), Trouble> {
+    if app.settings.smtp.is_none() {
+        return Ok(());
+    }
+    let detail = "Letters go out by mail here, and are for their readers alone.";
+    Err(Trouble::new(StatusCode::FORBIDDEN, "Letters are not shown", detail))
 }
 
 /// A header as the page shows it: the date by the restaurant's clock, as in the list of letters.

@@ -2,27 +2,24 @@
 
 use super::App;
 use super::calendar;
+use super::fields::Address;
 use super::layout::{Page, page};
 use super::trouble::{Problem, Trouble};
 use crate::day::Day;
 use crate::receipt::{Booking, ReceiptView, cancellation};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use highwater::{CommandId, Outcome, OutcomeError, Token};
+use highwater::{CommandId, Outcome, OutcomeError};
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::time::Duration;
-
-/// How long a receipt waits for its view to catch up with the decision.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a page that waits is loaded again where scripts do not run, in seconds.
 const REFRESH: u32 = 2;
 
 /// `GET /booking/receipts/{id}` and `GET /booking/receipts/{id}.json`.
-pub(super) async fn show(State(app): State<App>, Path(receipt): Path<String>) -> Response {
+pub(super) async fn show(State(app): State<App>, Address(receipt): Address<String>) -> Response {
     match receipt.strip_suffix(".json") {
         Some(id) => document(&app, id).await.into_response(),
         None => show_page(&app, &receipt).await.into_response(),
@@ -41,7 +38,8 @@ async fn document(app: &App, id: &str) -> Result<Json<Value>, Problem> {
     let (status, reason, token) = match app.engine.outcome(id).await? {
         Outcome::Accepted { token } => ("accepted", None, Some(token)),
         Outcome::Rejected { reason, token } => ("rejected", Some(reason), Some(token)),
-        Outcome::Parked { reason } => ("parked", Some(reason), None),
+        // Why is for the owner to know: it is about the inside.
+        Outcome::Parked { .. } => ("parked", None, None),
         _ => ("pending", None, None),
     };
     let booking = app.engine.view::<ReceiptView>().get(id.to_string()).await?.document;
@@ -49,10 +47,10 @@ async fn document(app: &App, id: &str) -> Result<Json<Value>, Problem> {
     Ok(Json(json!({ "status": status, "reason": reason, "token": token, "day": day })))
 }
 
-/// What a receipt says of a decided booking, if its view has come that far.
-pub(super) async fn booking(app: &App, id: CommandId, token: &Token) -> Result<Option<Booking>, Trouble> {
-    let answer = app.engine.view::<ReceiptView>().get(id.to_string()).at_least(token).wait(PATIENCE).await?;
-    Ok(answer.document)
+/// What a receipt says of a decided booking, if its view has come that far. It waits for the outcome that this request
+/// has seen: the session knows it.
+pub(super) async fn booking(app: &App, id: CommandId) -> Result<Option<Booking>, Trouble> {
+    Ok(app.engine.view::<ReceiptView>().get(id.to_string()).await?.document)
 }
 
 async fn show_page(app: &App, id: &str) -> Result<Response, Trouble> {
@@ -60,12 +58,12 @@ async fn show_page(app: &App, id: &str) -> Result<Response, Trouble> {
     let outcome = app.engine.outcome(id).await?;
     let waiting = |body: &Markup| waiting_page("Your booking is not final yet", id, "status", body);
     let response = match outcome {
-        Outcome::Rejected { reason, token } => {
-            let booking = booking(app, id, &token).await?;
+        Outcome::Rejected { reason, .. } => {
+            let booking = booking(app, id).await?;
             decided("Your table is not booked", &rejected(&reason, booking.as_ref()))
         }
-        Outcome::Parked { reason } => decided("Your booking needs a look", &parked(&reason)),
-        Outcome::Accepted { token } => accepted_page(app, id, token).await?,
+        Outcome::Parked { .. } => waiting_page("We are looking at your booking", id, "answer", &parked(id)),
+        Outcome::Accepted { .. } => accepted_page(app, id).await?,
         _ => waiting(&html! {
             h1 { "Your booking is not final yet" }
             p role="status" {
@@ -77,13 +75,13 @@ async fn show_page(app: &App, id: &str) -> Result<Response, Trouble> {
     Ok(response)
 }
 
-async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Response, Trouble> {
-    let Some(booking) = booking(app, id, &token).await? else {
+async fn accepted_page(app: &App, id: CommandId) -> Result<Response, Trouble> {
+    let Some(booking) = booking(app, id).await? else {
         let body = html! {
             h1 { "Accepted" }
             p role="status" { "What you asked for is done. A letter with the details is on its way." }
             p class="hint" { "The details appear here as soon as they are known." }
-            p { a class="button" href={ "/booking/?token=" (token) } { "Back to the calendar" } }
+            p { a class="button" href="/booking/" { "Back to the calendar" } }
         };
         return Ok(waiting_page("Accepted", id, "day", &body));
     };
@@ -93,12 +91,12 @@ async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Respons
         Err(OutcomeError::Unknown { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let body = |heading: &str, text: Markup, token: &Token| {
+    let body = |heading: &str, text: Markup| {
         html! {
             h1 { (heading) }
             (details(&booking))
             (text)
-            p { a class="button" href=(calendar_link(&booking, token)) { "Back to the calendar" } }
+            p { a class="button" href=(calendar_link(&booking)) { "Back to the calendar" } }
         }
     };
     // Asked once more, with or without scripts: the seats may be gone a moment later.
@@ -116,11 +114,11 @@ async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Respons
     Ok(match asked {
         None => {
             let text = html! { p role="status" { "A confirmation is on its way by mail." } (button) };
-            decided(confirmed, &body(confirmed, text, &token))
+            decided(confirmed, &body(confirmed, text))
         }
         // Another command may have taken the number of the cancellation: only the booking itself knows.
-        Some(Outcome::Accepted { token })
-            if !self::booking(app, id, &token).await?.is_some_and(|booking| booking.cancelled) =>
+        Some(Outcome::Accepted { .. })
+            if !self::booking(app, id).await?.is_some_and(|booking| booking.cancelled) =>
         {
             let text = html! {
                 p class="notice" role="status" {
@@ -128,43 +126,41 @@ async fn accepted_page(app: &App, id: CommandId, token: Token) -> Result<Respons
                     "Please call the restaurant. It is still booked."
                 }
             };
-            decided(confirmed, &body(confirmed, text, &token))
+            decided(confirmed, &body(confirmed, text))
         }
-        Some(Outcome::Accepted { token }) => {
+        Some(Outcome::Accepted { .. }) => {
             let heading = "Your booking is cancelled";
             let text = html! { p role="status" { "Others can have the seats. A confirmation is on its way by mail." } };
-            decided(heading, &body(heading, text, &token))
+            decided(heading, &body(heading, text))
         }
         Some(Outcome::Rejected { reason, .. }) => {
             let text =
                 html! { p class="notice" role="status" { "It could not be cancelled: " (reason) "." } };
-            decided(confirmed, &body(confirmed, text, &token))
+            decided(confirmed, &body(confirmed, text))
         }
-        Some(Outcome::Parked { reason }) => {
+        Some(Outcome::Parked { .. }) => {
             let text = html! {
                 p class="notice" role="status" {
-                    "Cancelling it failed, and somebody has to look at it (" (reason) "). It is still booked."
+                    "Cancelling it takes longer than usual: somebody at the restaurant is looking at it. You get a \
+                     letter when it is done. Until then it is booked."
                 }
             };
-            decided(confirmed, &body(confirmed, text, &token))
+            decided(confirmed, &body(confirmed, text))
         }
         Some(_) => {
             let heading = "Your booking is being cancelled";
             let text = html! { p role="status" { "This is not final yet. This page updates itself." } };
-            waiting_page(heading, cancel, "status", &body(heading, text, &token))
+            waiting_page(heading, cancel, "status", &body(heading, text))
         }
     })
 }
 
-/// The calendar of the booked month, to be at least as new as the booking.
-fn calendar_link(booking: &Booking, token: &Token) -> String {
-    match Day::parse(&booking.day) {
-        Some(day) => format!("{}&token={token}", calendar::link(day.month())),
-        None => format!("/booking/?token={token}"),
-    }
+/// The calendar of the booked month.
+fn calendar_link(booking: &Booking) -> String {
+    Day::parse(&booking.day).map_or_else(|| "/booking/".into(), |day| calendar::link(day.month()))
 }
 
-fn details(booking: &Booking) -> Markup {
+pub(super) fn details(booking: &Booking) -> Markup {
     let day = Day::parse(&booking.day).map_or_else(|| booking.day.clone(), Day::words);
     html! {
         dl {
@@ -187,22 +183,25 @@ fn rejected(reason: &str, booking: Option<&Booking>) -> Markup {
     }
 }
 
-fn parked(reason: &str) -> Markup {
+fn parked(id: CommandId) -> Markup {
     html! {
-        h1 { "Your booking needs a look" }
+        h1 { "We are looking at your booking" }
         p class="notice" role="status" {
-            "It could not be decided and is set aside until somebody has looked at it. Nothing is booked yet."
+            "Your booking has arrived, but it could not be answered by itself. Somebody at the restaurant is looking at \
+             it, and you get a letter with the answer. Nothing is booked yet."
         }
-        p { "The reason: " (reason) "." }
+        p { "If you call us, please give this number:" }
+        p class="reference" { (id) }
     }
 }
 
-fn decided(title: &str, body: &Markup) -> Response {
+pub(super) fn decided(title: &str, body: &Markup) -> Response {
     page(Page { title, ..Page::default() }, body).into_response()
 }
 
-/// A page that loads itself again when this much of the command's receipt is known: its final `status`, or the `day`.
-fn waiting_page(title: &str, id: CommandId, until: &str, body: &Markup) -> Response {
+/// A page that loads itself again when this much of the command's receipt is known: a `status` that is not pending, the
+/// `answer` even of a parked one, or the `day`.
+pub(super) fn waiting_page(title: &str, id: CommandId, until: &str, body: &Markup) -> Response {
     let body = html! {
         div data-poll={ "/booking/receipts/" (id) ".json" } data-until=(until) { (body) }
     };

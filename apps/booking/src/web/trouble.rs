@@ -1,13 +1,11 @@
 //! What a page or an answer in JSON says when it cannot say what it should.
 
 use super::layout::{Page, page};
-use axum::Json;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use highwater::{OutcomeError, SendError, ViewReadError};
 use maud::html;
-use serde_json::json;
 
 /// Something is wrong; becomes a page that says so.
 #[derive(Debug, Clone)]
@@ -77,7 +75,11 @@ impl IntoResponse for Trouble {
             p { a href="/booking/" { "To the calendar" } }
         };
         let response = page(Page { title: self.title, ..Page::default() }, &body);
-        let retry = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some([(RETRY_AFTER, "5")]);
+        let retry = match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => Some([(RETRY_AFTER, "5")]),
+            StatusCode::TOO_MANY_REQUESTS => Some([(RETRY_AFTER, "60")]),
+            _ => None,
+        };
         (self.status, retry, response).into_response()
     }
 }
@@ -95,8 +97,6 @@ impl<T: Into<Trouble>> From<T> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let Self(Trouble { status, title, detail }) = self;
-        let body =
-            json!({ "type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail });
-        (status, [(CONTENT_TYPE, "application/problem+json")], Json(body)).into_response()
+        highwater_axum::Problem::new("about:blank", title, status).detail(detail).into_response()
     }
 }

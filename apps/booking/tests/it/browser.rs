@@ -39,7 +39,7 @@ impl Site {
     /// Another guest, with another browser, asks for a table.
     pub(crate) fn somebody_books(&self, quantity: u32) -> CommandId {
         let id = CommandId::random();
-        let body = format!("id={id}&date={DAY}&name=Bob&email=bob%40example.org&quantity={quantity}");
+        let body = format!("id={id}&date={DAY}&name=Bob&email={id}%40example.org&quantity={quantity}");
         let answer = post(self.process.address(), "/booking/", &body).unwrap();
         assert_eq!(answer.status, 303, "{}", answer.body);
         id
@@ -64,7 +64,13 @@ fn data(folder: &tempfile::TempDir) -> PathBuf {
 }
 
 fn start(data: &std::path::Path, role: &str) -> Process {
-    Process::start(data, role, &["--seats", &SEATS.to_string()])
+    let file = data.with_file_name("password");
+    if !file.exists() {
+        std::fs::write(&file, crate::site::PASSWORD).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let file = file.to_str().unwrap();
+    Process::start(data, role, &["--seats", &SEATS.to_string(), "--owner-password-file", file])
 }
 
 pub(crate) async fn fill(browser: &Browser, name: &str, email: &str, quantity: &str) {

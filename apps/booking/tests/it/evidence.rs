@@ -2,7 +2,7 @@
 
 use booking::month::SoldOutDays;
 use booking::receipt::Booking;
-use booking::{Capacity, CapacityEvent, Mailbox, MonthView, ReceiptView, Restaurant, Settings, install};
+use booking::{Capacity, CapacityEvent, Mailbox, MonthView, ReceiptView, Restaurant, install};
 use highwater::{Change, ChangeOp, CommandId, Engine, EventId, Role, Token, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Evidence {
     pub(crate) async fn of(data: &Path, seats: u32) -> Self {
         let mailbox = Mailbox::in_folder(data.join("mail"));
         let restaurant = Restaurant::new(Restaurant::DEFAULT_ZONE, seats).unwrap();
-        let settings = Settings { restaurant, mailbox: mailbox.clone() };
+        let settings = crate::site::settings(restaurant, mailbox.clone());
         let url = format!("sqlite:{}", data.join("booking.db").display());
         let engine = install(Engine::open(url).role(Role::Web), &settings).start().await.unwrap();
         let evidence = Self::gather(&engine, &mailbox, seats).await;
@@ -288,6 +288,8 @@ impl Folded {
                 }
                 self.months.entry(month).or_default().days.remove(&number);
             }
+            // No campaign changes days.
+            CapacityEvent::SeatsSet { .. } | CapacityEvent::Closed { .. } | CapacityEvent::Opened => {}
         }
     }
 

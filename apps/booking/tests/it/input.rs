@@ -61,14 +61,17 @@ async fn what_is_wrong_with_a_field_stands_beside_it_and_what_was_typed_stays() 
 #[tokio::test]
 async fn hostile_text_that_is_a_name_is_only_a_name() {
     let site = Site::new().await;
-    for name in [
+    for (guest, name) in [
         "%27%3B+drop+table+days%3B+--",
         "%F0%9F%A6%80",
         "%3Cimg+src%3Dx%3E",
         "%22%3E%3Cb%3E",
         "%7B%7B7*7%7D%7D",
-    ] {
-        let answer = site.post("/booking/", typed(DAY, name, "ada%40example.org", "1")).await;
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = site.post("/booking/", typed(DAY, name, &format!("{guest}%40example.org"), "1")).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{name}");
     }
     site.settle().await;
@@ -170,7 +173,6 @@ async fn months_and_days_that_do_not_exist_are_bad_requests() {
         "month=12",
         "year=-1&month=1",
         "year=%FF&month=1",
-        "year=2026&month=12&token=x",
         "year=2026&month=12&month=11",
     ] {
         let page = site.get(&format!("/booking/?{query}")).await;

@@ -1,8 +1,9 @@
 //! The calendar's view.
 
 use crate::site::{Site, reserve};
-use axum::http::StatusCode;
-use booking::{Capacity, MonthView};
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use booking::{Capacity, MonthView, Restaurant, install};
 use highwater::{CommandId, Engine, Freshness};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -78,8 +79,11 @@ async fn a_calendar_that_lags_behind_its_token_says_so() {
     let id = site.book("2026-12-24", 10).await;
     site.settle().await;
     let json = site.get(&format!("/booking/receipts/{id}.json")).await.json();
-    let path = format!("/booking/?year=2026&month=12&token={}", json["token"].as_str().unwrap());
-    let page = site.get(&path).await;
+    let asked = |path: &str| {
+        let request = Request::get(path).header("highwater-at-least", json["token"].as_str().unwrap());
+        request.body(Body::empty()).unwrap()
+    };
+    let page = site.send(asked("/booking/?year=2026&month=12")).await;
     assert_eq!(page.status, StatusCode::OK);
     assert!(page.body.contains("has not caught up with your booking yet"), "{}", page.body);
     let token = json["token"].as_str().unwrap().parse().unwrap();
@@ -93,12 +97,34 @@ async fn a_calendar_that_lags_behind_its_token_says_so() {
 }
 
 #[tokio::test]
+async fn a_browser_that_has_seen_its_receipt_reads_a_calendar_that_contains_its_booking() {
+    let site = Site::on(Engine::in_memory().role(highwater::Role::Worker), 10).await;
+    let id = site.book("2026-12-24", 10).await;
+    site.settle().await;
+    let receipt = site.get(&format!("/booking/receipts/{id}")).await;
+    let cookie = receipt.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let calendar = async |cookie: &str| {
+        let request = Request::get("/booking/?year=2026&month=12").header("cookie", cookie);
+        site.send(request.body(Body::empty()).unwrap()).await.body
+    };
+    let behind = "has not caught up with your booking yet";
+    assert!(calendar(&cookie).await.contains(behind));
+    assert!(!calendar("").await.contains(behind), "who has seen nothing is told nothing");
+    let projector = Engine::driven_on(site.engine.backend().clone(), site.engine.clock().unwrap().clone());
+    let settings = crate::site::settings(Restaurant::new("UTC", 10).unwrap(), site.mailbox.clone());
+    let projector = install(projector.role(highwater::Role::Projector), &settings).start().await.unwrap();
+    projector.settle().await.unwrap();
+    let page = calendar(&cookie).await;
+    assert!(!page.contains(behind) && page.contains("24 December 2026, sold out"), "{page}");
+}
+
+#[tokio::test]
 async fn a_token_of_another_store_is_not_mistaken_for_ours() {
     let (site, other) = (Site::new().await, Site::new().await);
     let id = other.book("2026-12-24", 10).await;
     other.settle().await;
-    let json = other.get(&format!("/booking/receipts/{id}.json")).await.json();
-    let page = site.get(&format!("/booking/?token={}", json["token"].as_str().unwrap())).await;
-    assert_eq!(page.status, StatusCode::OK);
-    assert!(page.body.contains("belongs to another calendar"), "{}", page.body);
+    let token = other.get(&format!("/booking/receipts/{id}.json")).await.json()["token"].clone();
+    let request = Request::get("/booking/").header("highwater-at-least", token.as_str().unwrap());
+    let answer = site.send(request.body(Body::empty()).unwrap()).await;
+    assert_eq!((answer.status, &*answer.kind), (StatusCode::BAD_REQUEST, "application/problem+json"));
 }

@@ -2,7 +2,7 @@
 
 use crate::site::{DAY, Site, form};
 use axum::http::{HeaderValue, StatusCode};
-use booking::{Mailbox, Restaurant, Settings, routes};
+use booking::{Mailbox, Restaurant, routes};
 use highwater::{Backend, CommandId, Engine, ManualClock, Timestamp};
 use highwater_core::{
     Cell, CellError, CellKey, CellWrite, Cells, ETag, EngineError, Expect, FailureKind, Limits, Name,
@@ -156,10 +156,30 @@ async fn a_folder_that_is_none_does_not_break_the_list_of_letters() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mail");
     std::fs::write(&file, "a file where a folder should be").unwrap();
-    let settings =
-        Settings { restaurant: Restaurant::new("UTC", 10).unwrap(), mailbox: Mailbox::in_folder(file) };
+    let settings = crate::site::settings(Restaurant::new("UTC", 10).unwrap(), Mailbox::in_folder(file));
     let engine = booking::install(Engine::in_memory(), &settings).start().await.unwrap();
     let router = routes(engine, settings);
     let request = axum::http::Request::get("/booking/mails").body(axum::body::Body::empty()).unwrap();
     assert_eq!(crate::site::answer(router, request).await.status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn addresses_and_methods_that_make_no_sense_are_answered_with_pages_of_ours() {
+    let site = Site::new().await;
+    for (method, path, status) in [
+        ("GET", "/booking/receipts/%FF", StatusCode::NOT_FOUND),
+        ("GET", "/booking/mails/%FF", StatusCode::NOT_FOUND),
+        ("GET", "/booking/assets/%FF", StatusCode::NOT_FOUND),
+        ("POST", "/booking/receipts/%FF/cancel", StatusCode::NOT_FOUND),
+        ("GET", "/booking/cancel/%FF/x", StatusCode::NOT_FOUND),
+        ("BREW", "/booking/", StatusCode::METHOD_NOT_ALLOWED),
+        ("BREW", "/booking/owner/", StatusCode::METHOD_NOT_ALLOWED),
+        ("DELETE", "/booking/mails", StatusCode::METHOD_NOT_ALLOWED),
+        ("GET", "/booking/owner/login", StatusCode::METHOD_NOT_ALLOWED),
+    ] {
+        let request = axum::http::Request::builder().method(method).uri(path);
+        let answer = site.send(request.body(axum::body::Body::empty()).unwrap()).await;
+        assert_eq!((answer.status, &*answer.kind), (status, "text/html; charset=utf-8"), "{method} {path}");
+        assert!(answer.body.contains("To the calendar"), "{method} {path}: {}", answer.body);
+    }
 }

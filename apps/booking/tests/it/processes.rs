@@ -125,7 +125,12 @@ impl Process {
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {
-        get(self.address(), path).unwrap()
+        get(self.address(), path, "").unwrap()
+    }
+
+    /// The same, from a reader who has seen this token.
+    pub(crate) fn get_at_least(&self, path: &str, token: &highwater::Token) -> Answer {
+        get(self.address(), path, &format!("highwater-at-least: {token}\r\n")).unwrap()
     }
 }
 
@@ -145,8 +150,8 @@ pub(crate) struct Answer {
 }
 
 #[cfg(feature = "failpoints")]
-fn get(address: &str, path: &str) -> std::io::Result<Answer> {
-    exchange(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"))
+fn get(address: &str, path: &str, more: &str) -> std::io::Result<Answer> {
+    exchange(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{more}\r\n"))
 }
 
 pub(crate) fn post(address: &str, path: &str, body: &str) -> std::io::Result<Answer> {

@@ -55,9 +55,15 @@ async fn a_parked_command_shows_on_its_receipt() {
     site.engine.backend().queue.put(&queue, damaged).await.unwrap();
     site.engine.send::<Capacity>(DAY, reserve(1)).id(id).await.unwrap();
     site.engine.settle().await.unwrap();
-    let (status, reason) = site.status(id).await;
-    assert_eq!(status, "parked");
-    assert!(reason.unwrap().contains("cannot be decoded"));
+    assert_eq!(site.status(id).await, ("parked".into(), None));
     let page = site.get(&format!("/booking/receipts/{id}")).await.body;
-    assert!(page.contains("set aside") && page.contains("cannot be decoded"), "{page}");
+    assert!(
+        page.contains("is looking at it") && page.contains(&format!("<p class=\"reference\">{id}")),
+        "{page}"
+    );
+    assert!(!page.contains("decoded") && page.contains(r#"data-until="answer""#), "{page}");
+    let owner = crate::owner::Owner::log_in(&site).await;
+    let page = owner.get("/booking/owner/").await.body;
+    assert!(page.contains(&id.to_string()) && page.contains("cannot be decoded"), "{page}");
+    assert!(!page.contains("<b>damaged"), "{page}");
 }

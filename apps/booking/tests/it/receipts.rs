@@ -31,9 +31,9 @@ async fn a_booking_is_first_pending_then_accepted_and_the_day_closes() {
     assert_eq!(json, json!({ "status": "accepted", "reason": null, "token": token, "day": DAY }));
     let page = site.get(&receipt).await.body;
     assert!(page.contains("Your table is booked") && page.contains("Ada Lovelace"), "{page}");
-    let back = format!("/booking/?year=2026&amp;month=12&amp;token={token}");
-    assert!(page.contains(&back), "{page}");
-    let calendar = site.get(&back.replace("&amp;", "&")).await;
+    let back = "/booking/?year=2026&amp;month=12\"";
+    assert!(page.contains(back), "{page}");
+    let calendar = site.get("/booking/?year=2026&month=12").await;
     assert!(!calendar.body.contains("not caught up"));
     assert!(
         calendar.body.contains(r#"<span class="day sold"><span aria-hidden="true">24<"#),

@@ -3,8 +3,11 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
-use booking::{Capacity, CapacityCommand, CapacityEvent, Mailbox, Restaurant, Settings, install, routes};
+use booking::{
+    Capacity, CapacityCommand, CapacityEvent, Links, Mailbox, Password, Restaurant, Settings, install, routes,
+};
 use highwater::{Change, CommandId, Engine, EngineBuilder};
+use highwater_axum::SigningKeys;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -12,6 +15,8 @@ pub(crate) struct Site {
     pub(crate) engine: Engine,
     pub(crate) router: Router,
     pub(crate) mailbox: Mailbox,
+    pub(crate) links: Links,
+    pub(crate) settings: Settings,
     /// Removed with the site.
     pub(crate) folder: tempfile::TempDir,
 }
@@ -34,6 +39,20 @@ impl Answer {
 
 pub(crate) const DAY: &str = "2026-12-24";
 
+pub(crate) const PASSWORD: &str = "open sesame";
+
+/// A site with a key of its own, whose owner has a password.
+pub(crate) fn settings(restaurant: Restaurant, mailbox: Mailbox) -> Settings {
+    let links = Links::new(SigningKeys::generate().unwrap(), "http://tables.example.org");
+    let (smtp, sender) = (None, booking::mail::SENDER.parse().unwrap());
+    Settings { restaurant, mailbox, links, smtp, sender, owner: Some(Password::new(PASSWORD).unwrap()) }
+}
+
+/// An address that nobody else books under.
+pub(crate) fn email(id: CommandId) -> String {
+    format!("{id}@example.org")
+}
+
 impl Site {
     /// A site with ten seats in Zürich whose engine a test drives: it is 1 January 2026, 1 o'clock there.
     pub(crate) async fn new() -> Self {
@@ -41,13 +60,21 @@ impl Site {
     }
 
     pub(crate) async fn on(builder: EngineBuilder, seats: u32) -> Self {
+        Self::with(builder, seats, |_| {}).await
+    }
+
+    /// A site with other settings than usual.
+    pub(crate) async fn with(builder: EngineBuilder, seats: u32, change: impl FnOnce(&mut Settings)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mailbox = Mailbox::in_folder(folder.path().join("mail"));
         let restaurant = Restaurant::new("Europe/Zurich", seats).unwrap();
-        let settings = Settings { restaurant, mailbox: mailbox.clone() };
+        let mut settings = settings(restaurant, mailbox.clone());
+        change(&mut settings);
+        let links = settings.links.clone();
+        let kept = settings.clone();
         let engine = install(builder, &settings).start().await.unwrap();
         let router = routes(engine.clone(), settings);
-        Self { engine, router, mailbox, folder }
+        Self { engine, router, mailbox, links, settings: kept, folder }
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
@@ -65,7 +92,7 @@ impl Site {
     /// Books, without looking at the answer.
     pub(crate) async fn book(&self, date: &str, quantity: u32) -> CommandId {
         let id = CommandId::random();
-        let body = format!("id={id}&date={date}&name=Ada&email=ada%40example.org&quantity={quantity}");
+        let body = format!("id={id}&date={date}&name=Ada&email={}&quantity={quantity}", email(id));
         let answer = self.post("/booking/", body).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
         assert_eq!(answer.location, Some(format!("/booking/receipts/{id}")));
@@ -155,7 +182,7 @@ pub(crate) async fn answer(router: Router, request: Request<Body>) -> Answer {
 }
 
 pub(crate) fn reserve(quantity: u32) -> CapacityCommand {
-    CapacityCommand::Reserve { name: "Ada".into(), email: "ada@example.org".into(), quantity }
+    CapacityCommand::Reserve { name: "Ada".into(), email: email(CommandId::random()), quantity }
 }
 
 /// Decides on a day that is as the events left it; returns the verdict and all events.
