@@ -187,6 +187,9 @@ impl From<SendError> for Problem {
             }
             SendError::CommandIdReused { id } => reused(id),
             SendError::TooLarge { size, limit } => too_large(size, limit),
+            SendError::Full { .. } => full(&error),
+            SendError::Cancelled { id } => own("command-cancelled", "Cancelled", StatusCode::CONFLICT)
+                .detail(format!("Command {id} was cancelled. Begin again under a new id.")),
             SendError::Queue(error) => error.into(),
             SendError::Engine(error) => error.into(),
             error => defect(&error),
@@ -194,16 +197,18 @@ impl From<SendError> for Problem {
     }
 }
 
+fn full(error: &impl Display) -> Problem {
+    tracing::warn!(%error, "a queue is full");
+    own("queue-full", "Too much is waiting already", StatusCode::SERVICE_UNAVAILABLE)
+        .detail("Nothing was taken. Try again in a little while.")
+        .retry_after(5)
+}
+
 impl From<PutError> for Problem {
     fn from(error: PutError) -> Self {
         match error {
             PutError::TooLarge { size, limit, .. } => too_large(size, limit),
-            PutError::Full { .. } => {
-                tracing::warn!(%error, "a queue is full");
-                own("queue-full", "Too much is waiting already", StatusCode::SERVICE_UNAVAILABLE)
-                    .detail("Nothing was taken. Try again in a little while.")
-                    .retry_after(5)
-            }
+            PutError::Full { .. } => full(&error),
             PutError::Engine(error) => error.into(),
             error => defect(&error),
         }

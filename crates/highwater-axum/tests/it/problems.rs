@@ -37,6 +37,8 @@ async fn every_error_has_its_status_and_says_nothing_about_the_inside() {
         (SendError::CommandIdReused { id }.into(), 409, "command-id-reused"),
         (SendError::TooLarge { size: 9, limit: 5 }.into(), 413, "too-large"),
         (SendError::Queue(full).into(), 503, "queue-full"),
+        (SendError::Full { limit: 10 }.into(), 503, "queue-full"),
+        (SendError::Cancelled { id }.into(), 409, "command-cancelled"),
         (SendError::NotRegistered { container: "secret" }.into(), 500, ""),
         (ExecuteError::Failed(HandlerError::transient(secret)).into(), 503, "unavailable"),
         (ExecuteError::Failed(HandlerError::permanent(secret)).into(), 500, ""),
