@@ -6,9 +6,21 @@ use crate::tools;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::process::{Command, Stdio};
 
-pub(crate) fn run(context: &mut Context) -> Outcome {
-    let tally =
-        if tools::nextest(context).is_some() { with_nextest(context) } else { with_cargo_test(context) }?;
+/// Which tests are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The kill campaign. It has the machine to itself: it counts processes as dead that are slow for a second.
+    Campaign,
+    /// All the others.
+    Rest,
+}
+
+/// The module of the kill campaign's tests.
+const CAMPAIGN: &str = "campaign::";
+
+pub(crate) fn run(context: &mut Context, part: Part) -> Outcome {
+    let nextest = tools::nextest(context).is_some();
+    let tally = if nextest { with_nextest(context, part) } else { with_cargo_test(context, part) }?;
     if tally.passed == 0 { Err("no test was run".to_owned()) } else { Ok(()) }
 }
 
@@ -19,9 +31,13 @@ pub(crate) fn doc_tests(context: &mut Context) -> Outcome {
     counted(context, command, Runner::CargoTest).map(drop)
 }
 
-fn with_nextest(context: &mut Context) -> Outcome<Tally> {
+fn with_nextest(context: &mut Context, part: Part) -> Outcome<Tally> {
     let mut command = context.cargo_workspace(&["nextest", "run"]);
     command.arg("--no-fail-fast");
+    match part {
+        Part::Campaign => command.args(["--test-threads", "1", "--filterset", &format!("test({CAMPAIGN})")]),
+        Part::Rest => command.args(["--filterset", &format!("not test({CAMPAIGN})")]),
+    };
     if context.full {
         command.args(["--profile", "full", "--run-ignored", "all"]);
     }
@@ -32,11 +48,15 @@ fn with_nextest(context: &mut Context) -> Outcome<Tally> {
 }
 
 /// The same tests as [`with_nextest`]; there too the benches are left out.
-fn with_cargo_test(context: &mut Context) -> Outcome<Tally> {
+fn with_cargo_test(context: &mut Context, part: Part) -> Outcome<Tally> {
     let mut command = context.cargo_workspace(&["test"]);
-    command.args(["--no-fail-fast", "--lib", "--bins", "--tests", "--examples"]);
+    command.args(["--no-fail-fast", "--lib", "--bins", "--tests", "--examples", "--"]);
+    match part {
+        Part::Campaign => command.args([CAMPAIGN, "--test-threads", "1"]),
+        Part::Rest => command.args(["--skip", CAMPAIGN]),
+    };
     if context.full {
-        command.args(["--", "--include-ignored"]);
+        command.arg("--include-ignored");
     }
     counted(context, command, Runner::CargoTest)
 }

@@ -25,7 +25,9 @@ pub(crate) enum Step {
     DocTests,
     /// The README's commands do what it says
     Readme,
-    /// The tests pass: unit, conformance, integration, app and browser
+    /// Processes that are killed and paused everywhere break nothing
+    Campaign,
+    /// The other tests pass: unit, conformance, integration, app and browser
     Test,
 }
 
@@ -43,7 +45,8 @@ impl Step {
             Self::Docs => checks::docs(context),
             Self::DocTests => runner::doc_tests(context),
             Self::Readme => readme::run(context),
-            Self::Test => runner::run(context),
+            Self::Campaign => runner::run(context, runner::Part::Campaign),
+            Self::Test => runner::run(context, runner::Part::Rest),
         }
     }
 }
@@ -104,7 +107,10 @@ mod tests {
     #[test]
     fn the_steps_are_named_as_they_are_typed() {
         let names: Vec<String> = Step::value_variants().iter().map(|step| step.name()).collect();
-        assert_eq!(names, ["tools", "fmt", "files", "clippy", "docs", "doc-tests", "readme", "test"]);
+        assert_eq!(
+            names,
+            ["tools", "fmt", "files", "clippy", "docs", "doc-tests", "readme", "campaign", "test"]
+        );
     }
 
     #[test]

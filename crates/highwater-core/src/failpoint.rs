@@ -4,7 +4,11 @@
 //!
 //! A process started with `HIGHWATER_FAILPOINT=name` writes `failpoint name reached` to standard error when it
 //! comes to that place and stops there for ever: whoever started it kills it. `name:3` stops at the third time.
-//! Within one process a test can [`hold`] a place and let go of it.
+//! With `name:3:pause` the whole process pauses there, as with SIGSTOP, until it gets SIGCONT; then it goes on and
+//! never pauses again. Within one process a test can [`hold`] a place and let go of it.
+//!
+//! A process started with `HIGHWATER_SABOTAGE=name` breaks one invariant on purpose, so that a test can see that its
+//! checks notice: the places that carry an invariant ask [`sabotaged`].
 
 /// Stops here if a test asked for it.
 #[inline]
@@ -13,6 +17,18 @@ pub fn hit(name: &str) {
     armed::hit(name);
     #[cfg(not(feature = "failpoints"))]
     let _ = name;
+}
+
+/// Whether a test wants the invariant that stands here to be broken. Always false without the feature.
+#[inline]
+pub fn sabotaged(name: &str) -> bool {
+    #[cfg(feature = "failpoints")]
+    return armed::sabotaged(name);
+    #[cfg(not(feature = "failpoints"))]
+    {
+        let _ = name;
+        false
+    }
 }
 
 #[cfg(feature = "failpoints")]
@@ -37,29 +53,61 @@ mod armed {
 
     static GATES: LazyLock<Mutex<HashMap<String, Arc<Gate>>>> = LazyLock::new(Mutex::default);
 
-    /// The place that the environment names, and how many passes are left before it stops.
-    static DEADLY: LazyLock<Option<(String, Mutex<u32>)>> = LazyLock::new(|| {
+    /// The place that the environment names.
+    struct Deadly {
+        name: String,
+        /// How many passes are left before it stops; 0 once a pause is over.
+        left: Mutex<u32>,
+        pauses: bool,
+    }
+
+    static DEADLY: LazyLock<Option<Deadly>> = LazyLock::new(|| {
         let text = std::env::var("HIGHWATER_FAILPOINT").ok()?;
-        let (name, count) = text.split_once(':').unwrap_or((&text, "1"));
-        Some((name.to_owned(), Mutex::new(count.parse().unwrap_or(1))))
+        let mut parts = text.split(':');
+        let name = parts.next()?.to_owned();
+        let left = parts.next().and_then(|count| count.parse().ok()).unwrap_or(1);
+        Some(Deadly { name, left: Mutex::new(left), pauses: parts.next() == Some("pause") })
     });
+
+    static SABOTAGE: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("HIGHWATER_SABOTAGE").ok());
+
+    pub(super) fn sabotaged(name: &str) -> bool {
+        SABOTAGE.as_deref() == Some(name)
+    }
 
     fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn hit(name: &str) {
-        if let Some((deadly, left)) = &*DEADLY
-            && deadly == name
-        {
-            let mut left = lock(left);
-            *left = left.saturating_sub(1);
+    impl Deadly {
+        fn pass(&self) {
+            let mut left = lock(&self.left);
             if *left == 0 {
-                eprintln!("failpoint {name} reached");
+                return;
+            }
+            *left -= 1;
+            if *left > 0 {
+                return;
+            }
+            eprintln!("failpoint {} reached", self.name);
+            if self.pauses {
+                // The program that sends signals spares this crate a system call.
+                let process = std::process::id().to_string();
+                let _ = std::process::Command::new("kill").args(["-STOP", &process]).status();
+            } else {
+                // The lock is kept: whoever comes here later stops too.
                 loop {
                     std::thread::park();
                 }
             }
+        }
+    }
+
+    pub(super) fn hit(name: &str) {
+        if let Some(deadly) = &*DEADLY
+            && deadly.name == name
+        {
+            deadly.pass();
         }
         let gate = lock(&GATES).get(name).cloned();
         if let Some(gate) = gate {

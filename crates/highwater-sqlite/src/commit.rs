@@ -10,7 +10,7 @@ use crate::{
 };
 use highwater_core::{
     Batch, CommandId, CommandMark, CommitError, Committed, Decided, ETag, Expect, Found, Op, Partition,
-    PartitionKey, StoreInfo, Token, Version, Write,
+    PartitionKey, StoreInfo, Token, Version, Write, failpoint,
 };
 use rusqlite::{Connection, OptionalExtension, ToSql};
 use std::sync::Arc;
@@ -100,6 +100,7 @@ impl Operation<StoreEngine> for Commit {
         let layout = Arc::clone(&engine.layout);
         let sql = layout.log(self.partition)?;
         if let Some(mark) = &self.batch.command
+            && !failpoint::sabotaged("mark-not-compared")
             && let Some(decided) = decided(connection, sql, &layout.info, &self.batch.partition_key, mark.id)?
         {
             let same = decided.mark.fingerprint == mark.fingerprint;
@@ -117,13 +118,14 @@ impl Operation<StoreEngine> for Commit {
                 None => None,
             };
             let state = Head::found(head, |version| engine.etag(version));
-            if !state.fits(write.expect) {
+            if !state.fits(write.expect) && !failpoint::sabotaged("etag-not-compared") {
                 return Ok(Err(self.conflict(write, state)));
             }
             found.push(head);
         }
-        let end = engine.end(connection, self.partition.0)?;
         let count = self.batch.writes.len();
+        let end = engine.end(connection, self.partition.0)?;
+        let (start, end) = place(connection, sql, end, count)?;
         let mut etags = Vec::with_capacity(count);
         for (ordinal, (write, head)) in self.batch.writes.iter().zip(found).enumerate() {
             let container = match engine.container(connection, &write.container)? {
@@ -131,15 +133,15 @@ impl Operation<StoreEngine> for Commit {
                 None => engine.add_container(connection, &write.container)?,
             };
             let place =
-                Place { ordinal, count, position: end + 1 + ordinal as i64, at: engine.now().as_micros() };
+                Place { ordinal, count, position: start + 1 + ordinal as i64, at: engine.now().as_micros() };
             let mark = self.batch.command.as_ref().filter(|_| ordinal == 0);
             let memory = &mut engine.known.memory;
             let version =
                 append(connection, sql, memory, container, partition_key, write, head, place, mark)?;
             etags.push(engine.etag(version));
         }
-        engine.advance(self.partition.0, end + count as i64);
-        let last = log::position(end + count as i64)?;
+        engine.advance(self.partition.0, end);
+        let last = log::position(start + count as i64)?;
         let token = layout.info.token(self.partition, last);
         let verdict = self.batch.command.as_ref().map(|mark| mark.verdict.clone());
         Ok(Ok(Committed::new(token, etags, verdict)))
@@ -167,6 +169,20 @@ impl Operation<StoreEngine> for Commit {
 /// stored twice.
 fn stored_id<'a>(partition_key: &str, id: &'a str) -> &'a str {
     if id == partition_key { "" } else { id }
+}
+
+/// The position before the first of a commit, and the log's last one afterwards, if it was `end` so far.
+fn place(connection: &Connection, sql: &LogSql, end: i64, count: usize) -> rusqlite::Result<(i64, i64)> {
+    let count = count as i64;
+    if failpoint::sabotaged("late-arrival") && count <= 2 && end > 0 {
+        // Room for two is left before every commit, and taken by the next.
+        let mut at = connection.prepare_cached(&sql.at)?;
+        let ordinal: i64 = at.query_row([end], |row| row.get(1))?;
+        let room = end - ordinal - 3;
+        let taken = room < 0 || at.exists([room + 1])? || at.exists([room + 2])?;
+        return Ok(if taken { (end + 2, end + 2 + count) } else { (room, end) });
+    }
+    Ok((end, end + count))
 }
 
 /// Where a row goes in its log and in its commit.

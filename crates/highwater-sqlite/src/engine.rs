@@ -12,7 +12,7 @@ use crate::{
     witness::Witness,
     writer::Engine,
 };
-use highwater_core::{Clock, ETag, EngineError, Name, Timestamp, Version, Waker};
+use highwater_core::{Clock, ETag, EngineError, Name, Timestamp, Version, Waker, failpoint};
 use rusqlite::Connection;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -186,6 +186,9 @@ impl Engine for StoreEngine {
         let went_on = later(self.now(), steady.saturating_sub(self.steady));
         self.now = self.clock.now().as_micros().max(self.moment).max(went_on);
         self.steady = steady;
+        if failpoint::sabotaged("time-backwards") {
+            self.now = self.clock.now().as_micros() - fastrand::i64(0..1_000_000);
+        }
         Ok(())
     }
 

@@ -400,6 +400,9 @@ impl<E: Engine> WriterThread<E> {
             self.leave_transaction();
             return Err(Failure::Member(error));
         }
+        if failpoint::sabotaged("acknowledged-first") {
+            self.answer(members, Ok(()));
+        }
         let Some(connection) = &self.connection else { return Err(Failure::Begin(closed())) };
         failpoint::hit(E::BEFORE_COMMIT);
         let started = Instant::now();

@@ -264,6 +264,10 @@ impl Follower {
             Sink::Handler(handler) => {
                 let context = self.context(partition, &slot, scanned, end);
                 let done = context.done.clone();
+                if failpoint::sabotaged("checkpoint-first") {
+                    slot.position = scanned.max(slot.position);
+                    self.save(partition, &mut slot, true).await?;
+                }
                 failpoint::hit("processor.read");
                 let handled = guard_async(handler(context.clone(), Changes(page.changes.into()))).await;
                 failpoint::hit("processor.handled");
@@ -332,11 +336,9 @@ impl Follower {
             slot.lease.checkpoint = slot.position;
         }
         let value = Json::encode(&slot.lease)?;
-        match self
-            .cells
-            .write(CellWrite::new(key(&self.name, partition)?, Expect::ETag(slot.etag), value))
-            .await
-        {
+        let unfenced = failpoint::sabotaged("lease-not-compared");
+        let expect = if unfenced { Expect::Any } else { Expect::ETag(slot.etag) };
+        match self.cells.write(CellWrite::new(key(&self.name, partition)?, expect, value)).await {
             Ok(etag) => (slot.etag, slot.saved_at) = (etag, now),
             Err(CellError::Conflict { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),

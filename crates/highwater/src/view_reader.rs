@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::view::View;
 use highwater_core::{
     EngineError, FailureKind, InvalidName, Name, Position, ReadError, StoreId, StoreInfo, Token, ViewName,
-    ViewReached,
+    ViewReached, failpoint,
 };
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -185,7 +185,9 @@ impl<'a, V: View> GetDocument<'a, V> {
         let mut waited = false;
         loop {
             let (document, reached) = views.document(&view, info.id, &self.key).await?;
-            let freshness = match gap(&self.token, &info, reached.as_ref()) {
+            let gap = gap(&self.token, &info, reached.as_ref());
+            let freshness = match gap {
+                Gap::Behind(_) if failpoint::sabotaged("token-not-compared") => Freshness::Fresh,
                 Gap::Diverged => Freshness::Diverged,
                 Gap::Behind(0) if waited => Freshness::Waited(core.clock.monotonic().saturating_sub(began)),
                 Gap::Behind(0) => Freshness::Fresh,

@@ -156,6 +156,14 @@ impl<V: View> DocumentSink<V> {
                 writes.push(DocumentWrite::new(key, expected, body, marks));
             }
         }
+        let mut claim = claim;
+        if failpoint::sabotaged("position-first") {
+            let first = ViewBatch::new(slot.clone(), claim, position, Vec::new());
+            if let Err(error) = core.backend.views.write(first).await {
+                return Ok(Err(error));
+            }
+            claim = claim.at(position);
+        }
         failpoint::hit("view.folded");
         let result = core.backend.views.write(ViewBatch::new(slot, claim, position, writes)).await;
         failpoint::hit("view.written");

@@ -132,12 +132,14 @@ impl Worker {
                 }
             }
             let full = tasks.len() >= self.core.worker.concurrency;
+            // Hints may all be lost; whoever does not poll then waits for ever.
+            let polls = !failpoint::sabotaged("no-polling");
             let mut done = tokio::select! {
                 biased;
                 Some(done) = tasks.join_next(), if !tasks.is_empty() => Some(done),
                 _ = stop.changed() => None,
-                () = wake.hint(), if !full => None,
-                () = self.core.clock.sleep(idle), if !full => None,
+                () = wake.hint(), if !full && polls => None,
+                () = self.core.clock.sleep(idle), if !full && polls => None,
             };
             let mut fatal = None;
             while let Some(finished) = done {
@@ -199,6 +201,9 @@ impl Worker {
         };
         let by_pointer = matches!(command, Ok((_, true)));
         let command = command.map(|(command, _)| command);
+        if failpoint::sabotaged("deleted-first") {
+            self.remove(&message, &receipt).await;
+        }
         match self.decide_while_renewing(&message, &command, &mut receipt).await {
             None => Step::Lost { message: message.id },
             Some(Ok((verdict, name))) => {

@@ -26,23 +26,27 @@ struct House {
 
 /// A booking that was not sent yet.
 #[derive(Clone)]
-struct Wish {
-    id: CommandId,
-    day: String,
-    quantity: u32,
+pub(crate) struct Wish {
+    pub(crate) id: CommandId,
+    pub(crate) day: String,
+    pub(crate) quantity: u32,
 }
 
 impl Wish {
-    fn new(day: &str, quantity: u32) -> Self {
+    pub(crate) fn new(day: &str, quantity: u32) -> Self {
         Self { id: CommandId::random(), day: day.into(), quantity }
+    }
+
+    /// The form as a browser sends it, for so many people.
+    pub(crate) fn form(&self, quantity: u32) -> String {
+        let Self { id, day, .. } = self;
+        format!("id={id}&date={day}&name=Ada&email={id}%40example.org&quantity={quantity}")
     }
 
     /// Sends it; true once the site says that it has arrived.
     fn send(&self, address: &str) -> std::io::Result<bool> {
-        let Self { id, day, quantity } = self;
-        let body = format!("id={id}&date={day}&name=Ada&email={id}%40example.org&quantity={quantity}");
-        let answer = post(address, "/booking/", &body)?;
-        Ok(answer.status == 303 && answer.location == Some(format!("/booking/receipts/{id}")))
+        let answer = post(address, "/booking/", &self.form(self.quantity))?;
+        Ok(answer.status == 303 && answer.location == Some(format!("/booking/receipts/{}", self.id)))
     }
 }
 
@@ -264,7 +268,7 @@ fn web_dies(crash_point: &str) {
 
 macro_rules! deaths {
     ($($name:ident: $($role:literal at $point:literal),+;)+) => {
-        const POINTS: &[&str] = &[$($($point),+),+];
+        pub(crate) const POINTS: &[&str] = &[$($($point),+),+];
 
         $(#[test]
         fn $name() {

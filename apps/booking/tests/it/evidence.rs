@@ -168,7 +168,7 @@ impl Evidence {
                 }
                 Some(several) => faults.push(format!("7, a command decides once: {id} has {several:?}")),
             }
-            if !self.seen.contains_key(id) {
+            if decided.contains_key(id) && !self.seen.contains_key(id) {
                 faults.push(format!("7, an outcome can be asked for: none of {id} ({asked:?})"));
             }
         }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod browser;
+#[cfg(feature = "failpoints")]
+mod campaign;
 mod capacity;
 mod chromium;
 mod colours;

@@ -57,11 +57,23 @@ impl Process {
 
     /// The same, for one that may come to its crash point before it says anything.
     pub(crate) fn start_to_die(data: &Path, role: &str, more: &[&str], crash_point: Option<&str>) -> Self {
+        Self::start_with(data, role, more, &[("HIGHWATER_FAILPOINT", crash_point)])
+    }
+
+    /// The same, with variables of the environment set or removed.
+    pub(crate) fn start_with(
+        data: &Path,
+        role: &str,
+        more: &[&str],
+        variables: &[(&str, Option<&str>)],
+    ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_booking"));
         command.args(["--listen", "127.0.0.1:0", "--role", role, "--data"]).arg(data).args(more);
-        command.env_remove("RUST_LOG").env_remove("HIGHWATER_FAILPOINT");
-        if let Some(point) = crash_point {
-            command.env("HIGHWATER_FAILPOINT", point);
+        command.env_remove("RUST_LOG").env_remove("HIGHWATER_FAILPOINT").env_remove("HIGHWATER_SABOTAGE");
+        for (name, value) in variables {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
         }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (said, errors) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
@@ -79,7 +91,7 @@ impl Process {
                 }
                 Err(RecvTimeoutError::Timeout) => process.log.extend(process.errors.try_iter()),
             }
-            if crash_point.is_some() && process.log.iter().any(|line| line.starts_with("failpoint ")) {
+            if process.log.iter().any(|line| line.starts_with("failpoint ")) {
                 return process;
             }
             assert!(began.elapsed() < PATIENCE, "the {role} process does not start: {:?}", process.log);
@@ -132,6 +144,26 @@ impl Process {
     pub(crate) fn get_at_least(&self, path: &str, token: &highwater::Token) -> Answer {
         get(self.address(), path, &format!("highwater-at-least: {token}\r\n")).unwrap()
     }
+
+    /// Whether it has come to its crash point.
+    pub(crate) fn has_reached(&mut self) -> bool {
+        self.log.extend(self.errors.try_iter());
+        self.log.iter().any(|line| line.starts_with("failpoint "))
+    }
+
+    /// Sends it a signal, by its short name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
+    /// How it ended and what it last said, if it ended by itself.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().unwrap()?;
+        self.log.extend(self.errors.iter());
+        let last = self.log.iter().rev().take(3).rev().cloned().collect::<Vec<_>>().join(" / ");
+        Some(format!("{status}: {last}"))
+    }
 }
 
 impl Drop for Process {
@@ -150,7 +182,7 @@ pub(crate) struct Answer {
 }
 
 #[cfg(feature = "failpoints")]
-fn get(address: &str, path: &str, more: &str) -> std::io::Result<Answer> {
+pub(crate) fn get(address: &str, path: &str, more: &str) -> std::io::Result<Answer> {
     exchange(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{more}\r\n"))
 }
 
