@@ -1,6 +1,6 @@
 use crate::{Body, CommandMark, CommitError, ETag, Event, ItemKey, Json, Limits, PartitionKey, Token};
 use crate::{ItemId, Name};
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 /// The condition of a write. "The item" also means "the cell" where a cell is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +46,10 @@ pub struct Write {
     pub op: Op,
     /// The events that explain it.
     pub events: Vec<Event>,
+    /// After how long, from the commit on, the item expires; at least 1 s and at most
+    /// [`Limits::longest_life`](crate::Limits). A put without it lets the item live for ever, also one that would
+    /// have expired; a kept document without it stays timed as it was. A deletion has no use for it.
+    pub time_to_live: Option<Duration>,
 }
 
 impl Write {
@@ -66,7 +70,7 @@ impl Write {
 
     /// A write without condition and events.
     pub fn new(container: Name, id: ItemId, op: Op) -> Self {
-        Self { container, id, expect: Expect::Any, op, events: Vec::new() }
+        Self { container, id, expect: Expect::Any, op, events: Vec::new(), time_to_live: None }
     }
 
     /// Sets the condition.
@@ -78,6 +82,12 @@ impl Write {
     /// Sets the events.
     pub fn events(mut self, events: Vec<Event>) -> Self {
         self.events = events;
+        self
+    }
+
+    /// Lets the item expire after this time; on a kept document, sets its time anew.
+    pub fn time_to_live(mut self, span: Duration) -> Self {
+        self.time_to_live = Some(span);
         self
     }
 
@@ -123,7 +133,8 @@ impl Batch {
     /// counts as a part of the first change.
     ///
     /// # Errors
-    /// [`CommitError::Empty`], [`CommitError::TooLarge`] or [`CommitError::ItemTwice`].
+    /// [`CommitError::Empty`], [`CommitError::TooLarge`], [`CommitError::OutOfRange`] or
+    /// [`CommitError::ItemTwice`].
     pub fn check(&self, limits: &Limits) -> Result<(), CommitError> {
         if self.writes.is_empty() {
             return Err(CommitError::Empty);
@@ -141,6 +152,9 @@ impl Batch {
         for write in &self.writes {
             if !seen.insert((&write.container, &write.id)) {
                 return Err(CommitError::ItemTwice { key: self.key(write) });
+            }
+            if let Some(range) = limits.life_out_of_range(write.time_to_live) {
+                return Err(CommitError::OutOfRange { what: "the time to live of an item".into(), range });
             }
             if write.events.len() > limits.events_per_change {
                 return too_large("events of a change", write.events.len(), limits.events_per_change);

@@ -1,6 +1,6 @@
-use crate::{ETag, EngineError, Expect, Found, Json, Limits, Name, ReadError};
+use crate::{ETag, EngineError, Expect, Found, Json, Limits, Name, ReadError, Timestamp};
 use async_trait::async_trait;
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, time::Duration};
 
 /// The address of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,12 +34,14 @@ pub struct Cell {
     pub etag: ETag,
     /// What it holds.
     pub value: Json,
+    /// When it expires; `None` if it stays.
+    pub expires_at: Option<Timestamp>,
 }
 
 impl Cell {
-    /// A cell as an engine read it.
+    /// A cell as an engine read it, without an expiry; set that afterwards.
     pub fn new(key: CellKey, etag: ETag, value: Json) -> Self {
-        Self { key, etag, value }
+        Self { key, etag, value, expires_at: None }
     }
 }
 
@@ -53,12 +55,21 @@ pub struct CellWrite {
     pub expect: Expect,
     /// What it shall hold.
     pub value: Json,
+    /// After how long it expires, at least 1 s and at most [`Limits::longest_life`]; without it the cell stays, also
+    /// one that would have expired.
+    pub time_to_live: Option<Duration>,
 }
 
 impl CellWrite {
-    /// A write under a condition.
+    /// A write under a condition, of a cell that stays.
     pub fn new(key: CellKey, expect: Expect, value: Json) -> Self {
-        Self { key, expect, value }
+        Self { key, expect, value, time_to_live: None }
+    }
+
+    /// Lets the cell expire after this time.
+    pub fn time_to_live(mut self, span: Duration) -> Self {
+        self.time_to_live = Some(span);
+        self
     }
 }
 
@@ -84,6 +95,14 @@ pub enum CellError {
         /// How large it may be.
         limit: usize,
     },
+    /// The time to live is out of its range.
+    #[error("{what} must be {range}")]
+    OutOfRange {
+        /// Which time.
+        what: Cow<'static, str>,
+        /// What is allowed.
+        range: Cow<'static, str>,
+    },
     /// The engine failed.
     #[error("{0}")]
     Engine(#[from] EngineError),
@@ -92,10 +111,11 @@ pub enum CellError {
 /// Small records with conditional writes: leases, the state of processors, commands on their way.
 ///
 /// A deleted cell leaves nothing that could be read or expected ([`Found::Nothing`]); but when it is written again
-/// its version is above all it ever had, so that no ETag from before fits.
+/// its version is above all it ever had, so that no ETag from before fits. A cell whose time to live has passed is
+/// the same as a deleted one, from that moment on.
 #[async_trait]
 pub trait Cells: Send + Sync + 'static {
-    /// What the cells accept: `cell_bytes` and `key_bytes`. The other fields say nothing here.
+    /// What the cells accept: `cell_bytes`, `key_bytes` and `longest_life`. The other fields say nothing here.
     fn limits(&self) -> &Limits;
 
     /// Reads one cell.

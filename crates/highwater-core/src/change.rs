@@ -31,8 +31,18 @@ pub enum ChangeOp {
     Put(Body),
     /// The document stayed as it was: the change carries events, or a command's verdict, or both.
     Keep,
-    /// The item was deleted.
-    Delete,
+    /// The item is gone.
+    Delete {
+        /// True if nobody deleted it: its time to live had passed.
+        expired: bool,
+    },
+}
+
+impl ChangeOp {
+    /// Somebody deleted the item.
+    pub const DELETE: Self = Self::Delete { expired: false };
+    /// The item's time to live had passed.
+    pub const EXPIRE: Self = Self::Delete { expired: true };
 }
 
 /// One entry of a partition's log: what happened to one item, the events that explain it and the verdict of the
@@ -60,6 +70,12 @@ pub struct Change {
     pub events: Vec<Event>,
     /// The command decided by the commit; on its first change only.
     pub command: Option<CommandMark>,
+    /// When the item expires, as of this change; `None` if it lives for ever or is gone. On an expiry: when its time
+    /// was over, which may be a while before the expiry was written.
+    pub expires_at: Option<Timestamp>,
+    /// The body that the item had before the change, where [`ChangeRequest::previous`](crate::ChangeRequest) asks
+    /// for it; `None` for an item that had none, and on a rejection, which leaves the item as it is.
+    pub previous: Option<Body>,
 }
 
 impl Change {
@@ -71,8 +87,22 @@ impl Change {
         key: ItemKey,
         version: Version,
     ) -> Self {
-        let (op, events) = (ChangeOp::Keep, Vec::new());
-        Self { partition, position, ordinal: 0, count: 1, at, key, version, op, events, command: None }
+        let (op, events, command) = (ChangeOp::Keep, Vec::new(), None);
+        let (ordinal, count, expires_at, previous) = (0, 1, None, None);
+        Self {
+            partition,
+            position,
+            ordinal,
+            count,
+            at,
+            key,
+            version,
+            op,
+            events,
+            command,
+            expires_at,
+            previous,
+        }
     }
 
     /// The id of the event at `index` of this change.

@@ -142,6 +142,14 @@ pub enum CommitError {
         /// How large it may be.
         limit: usize,
     },
+    /// A time to live is out of its range.
+    #[error("{what} must be {range}")]
+    OutOfRange {
+        /// Which time.
+        what: Cow<'static, str>,
+        /// What is allowed.
+        range: Cow<'static, str>,
+    },
     /// The batch has no write.
     #[error("the batch has no write")]
     Empty,

@@ -1,4 +1,4 @@
-use crate::{Change, Epoch, InvalidKey, ItemId, Json, Name, PartitionKey, key::escape};
+use crate::{Change, Epoch, InvalidKey, ItemId, Json, Name, PartitionKey, Timestamp, key::escape};
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
 /// The address of an item: container, partition key, id.
@@ -110,18 +110,21 @@ impl Body {
 pub struct Item {
     /// Identifies this state, for [`Expect::ETag`](crate::Expect::ETag).
     pub etag: ETag,
-    /// False after a deletion, or when the only writes so far were a [`Keep`](crate::Op::Keep) without events.
+    /// False after a deletion, once the time to live has passed, or when the only writes so far were a
+    /// [`Keep`](crate::Op::Keep) without events.
     pub exists: bool,
     /// The newest body and the version at which it was put; absent for an item that only has events.
     pub body: Option<(Version, Body)>,
     /// The changes with events after that body (after the last deletion, if there is no body), oldest first.
     pub later: Vec<Change>,
+    /// When it expires; `None` if it lives for ever or does not exist.
+    pub expires_at: Option<Timestamp>,
 }
 
 impl Item {
-    /// What a store found at an address.
+    /// What a store found at an address, without an expiry; set that afterwards.
     pub fn new(etag: ETag, exists: bool, body: Option<(Version, Body)>, later: Vec<Change>) -> Self {
-        Self { etag, exists, body, later }
+        Self { etag, exists, body, later, expires_at: None }
     }
 }
 

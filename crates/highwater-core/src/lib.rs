@@ -49,7 +49,7 @@ pub use clock::{Clock, Timestamp};
 pub use cloud_event::{CloudEvent, CloudEventError};
 pub use command::{CommandId, CommandMark, Decided, Fingerprint, Verdict};
 pub use error::{CommitError, EngineError, FailureKind, FeedError, Found, ReadError};
-pub use feed::{ChangePage, ChangeRequest};
+pub use feed::{ChangePage, ChangeRequest, FeedMode};
 pub use item::{Body, ETag, Item, ItemKey, Version};
 pub use json::{InvalidJson, Json};
 pub use key::{InvalidKey, ItemId, PartitionKey};

@@ -56,7 +56,7 @@ impl Receipt {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct NewMessage {
-    /// Its id. A second put of the same id, as long as it is remembered, is the same message.
+    /// Its id. A second put of the same id, as long as it is remembered ([`Limits::horizon`]), is the same message.
     pub id: MessageId,
     /// What it says; any bytes.
     pub body: Bytes,
@@ -67,7 +67,7 @@ pub struct NewMessage {
     pub time_to_live: Option<Duration>,
     /// A cell to write first, if there is none under its key. Engines with transactions write both in one; the others
     /// write the cell, then put the message. If the cell is there already, no message is put. The cell comes first
-    /// even when the id of the message is remembered.
+    /// even when the id of the message is remembered, and it is forgotten with that id.
     pub cell: Option<(CellKey, Json)>,
     /// Refuses the message as [`PutError::Full`] if so many lie in the queue already, visible or not, parked ones not
     /// counted; neither message nor cell is written then. An id that is remembered is never refused: it adds
@@ -379,6 +379,10 @@ pub trait Queue: Send + Sync + 'static {
     /// Moves a message to the poison queue, where it never expires. If the move fails the message stays where it
     /// was. The texts of the parking are cut to [`Parking::TEXT`] bytes each.
     async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError>;
+
+    /// Reads one message that lies in the queue, visible or not, without taking it. `None` if it was deleted, parked or
+    /// cleared, if it expired, or if it was never put.
+    async fn message(&self, queue: &Name, message: MessageId) -> Result<Option<Message>, GetError>;
 
     /// Reads the poison queue in the order of message ids, after `after` if given, at most `max`.
     async fn parked(

@@ -63,12 +63,17 @@ pub trait Store: Send + Sync + 'static {
     /// one of them still means the same.
     fn lineage(&self) -> Lineage;
 
-    /// What the store accepts: `writes_per_batch`, `change_bytes`, `batch_bytes` and `events_per_change`. The other
-    /// fields say nothing here; [`Queue`], [`Cells`] and [`ViewStore`] have limits of their own.
+    /// What the store accepts: `writes_per_batch`, `change_bytes`, `batch_bytes`, `events_per_change`,
+    /// `longest_life` and `horizon`. The other fields say nothing here; [`Queue`], [`Cells`] and [`ViewStore`] have
+    /// limits of their own.
     fn limits(&self) -> &Limits;
 
     /// Writes a batch: all of it, durably, or nothing. Its changes get consecutive positions at the end of the
     /// partition of its key; nobody who has read past them can have missed them.
+    ///
+    /// An item whose time to live has passed counts as absent from that moment on, for reads and conditions alike,
+    /// and has the ETag of its expiry. The expiry itself is written a while later as a change of its own, or right
+    /// before the batch, in one with it, when that writes the item. It takes a version like any change.
     ///
     /// A command decides once. If the batch carries a command whose id was already decided under this partition
     /// key, nothing is written and no condition is looked at: with the same fingerprint the first result comes
@@ -82,8 +87,8 @@ pub trait Store: Send + Sync + 'static {
     /// Reads one item; `None` if it was never written.
     async fn item(&self, key: &ItemKey) -> Result<Option<Item>, ReadError>;
 
-    /// Reads the changes of one item that carry a body, events or a deletion, newest first, at most `max`,
-    /// below the version `before` if one is given. Rejections are not among them.
+    /// Reads the changes of one item that carry a body, events, another time to live or a deletion, newest first, at
+    /// most `max`, below the version `before` if one is given. Rejections are not among them.
     async fn history(
         &self,
         key: &ItemKey,

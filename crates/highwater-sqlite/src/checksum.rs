@@ -3,7 +3,8 @@
 //! It is the XXH3 (64 bit, seed 0) of these bytes, numbers little-endian: a format byte (1); position, ordinal,
 //! count, time, version and operation (i64 each); container name, partition key and item id (length as u32, then the
 //! bytes); command id, fingerprint and verdict (a byte 0 for null, or 1, length as u32 and the bytes); schema (a byte
-//! 0, or 1 and an i64); body and events (a byte 0, or 1, length as u64 and the XXH3 of the bytes).
+//! 0, or 1 and an i64); body and events (a byte 0, or 1, length as u64 and the XXH3 of the bytes); and at the end, of an item that expires, when
+//! (i64).
 //!
 //! Left out is what may change after the commit: `previous`, and the container's number.
 
@@ -29,6 +30,7 @@ pub(crate) struct Fixed<'a> {
     pub(crate) schema: Option<i64>,
     pub(crate) body: Option<&'a [u8]>,
     pub(crate) events: Option<&'a [u8]>,
+    pub(crate) expires_at: Option<i64>,
 }
 
 impl Fixed<'_> {
@@ -56,6 +58,9 @@ impl Fixed<'_> {
                 memory.extend_from_slice(&(large.len() as u64).to_le_bytes());
                 memory.extend_from_slice(&xxh3_64(large).to_le_bytes());
             }
+        }
+        if let Some(at) = self.expires_at {
+            memory.extend_from_slice(&at.to_le_bytes());
         }
         xxh3_64(memory).cast_signed()
     }
@@ -88,6 +93,7 @@ mod tests {
             schema: Some(1),
             body: Some(b"{}"),
             events: None,
+            expires_at: None,
         };
         let sum = |row: Fixed<'_>| row.checksum(&mut Vec::new());
         let first = sum(row());
@@ -109,6 +115,7 @@ mod tests {
             Fixed { body: Some(b"[]"), ..row() },
             Fixed { body: None, events: Some(b"{}"), ..row() },
             Fixed { events: Some(b""), ..row() },
+            Fixed { expires_at: Some(0), ..row() },
         ];
         for (index, other) in others.into_iter().enumerate() {
             assert_ne!(sum(other), first, "row {index}");

@@ -1,18 +1,16 @@
-//! A commit: conditions first, then one log row and one head row for each write.
+//! A commit: conditions first, then the expiries of what it writes over, then a change for each write.
 
 use crate::{
-    checksum::Fixed,
+    append::{Entry, Head, Item, Place, append},
     engine::StoreEngine,
-    fault::{int, unreadable},
-    frame,
     log::{self, LogSql},
     operation::{Operation, Wakes},
 };
 use highwater_core::{
-    Batch, CommandId, CommandMark, CommitError, Committed, Decided, ETag, Expect, Found, Op, Partition,
-    PartitionKey, StoreInfo, Token, Version, Write, failpoint,
+    Batch, CommandId, CommandMark, CommitError, Committed, Decided, ETag, Expect, Found, Partition,
+    PartitionKey, StoreInfo, Token, Write, failpoint,
 };
-use rusqlite::{Connection, OptionalExtension, ToSql};
+use rusqlite::{Connection, OptionalExtension};
 use std::sync::Arc;
 
 pub(crate) struct Commit {
@@ -34,47 +32,6 @@ impl Commit {
         match write.expect {
             Expect::Exists => CommitError::NotFound { key },
             expected => CommitError::Conflict { key, expected, found },
-        }
-    }
-}
-
-/// The row of an item in `head`.
-#[derive(Clone, Copy)]
-pub(crate) struct Head {
-    pub(crate) version: Version,
-    pub(crate) live: bool,
-    pub(crate) position: Option<i64>,
-    pub(crate) body_position: Option<i64>,
-}
-
-impl Head {
-    pub(crate) fn read(
-        connection: &Connection,
-        container: i64,
-        partition_key: &str,
-        id: &str,
-    ) -> rusqlite::Result<Option<Self>> {
-        connection
-            .prepare_cached(
-                "SELECT version, live, position, body_position FROM head
-                 WHERE container = ?1 AND partition_key = ?2 AND id = ?3",
-            )?
-            .query_row((container, partition_key, stored_id(partition_key, id)), |row| {
-                Ok(Self {
-                    version: log::version(row.get(0)?)?,
-                    live: row.get(1)?,
-                    position: row.get(2)?,
-                    body_position: row.get(3)?,
-                })
-            })
-            .optional()
-    }
-
-    fn found(head: Option<Self>, etag: impl Fn(Version) -> ETag) -> Found {
-        match head {
-            None => Found::Nothing,
-            Some(head) if head.live => Found::Item(etag(head.version)),
-            Some(head) => Found::Gone(etag(head.version)),
         }
     }
 }
@@ -110,6 +67,7 @@ impl Operation<StoreEngine> for Commit {
                 Err(CommitError::CommandIdReused { id: mark.id })
             });
         }
+        let now = engine.now();
         let mut found = Vec::with_capacity(self.batch.writes.len());
         for write in &self.batch.writes {
             let container = engine.container(connection, &write.container)?;
@@ -117,28 +75,59 @@ impl Operation<StoreEngine> for Commit {
                 Some(container) => Head::read(connection, container, partition_key, write.id.as_str())?,
                 None => None,
             };
-            let state = Head::found(head, |version| engine.etag(version));
+            let state = Head::found(head, now.as_micros(), |version| engine.etag(version))?;
             if !state.fits(write.expect) && !failpoint::sabotaged("etag-not-compared") {
                 return Ok(Err(self.conflict(write, state)));
             }
-            found.push(head);
+            found.push((container, head));
+        }
+        let mut end = engine.end(connection, self.partition.0)?;
+        // Each expiry is a commit of its own right before this one, whose changes are then the writes and no others.
+        for (write, (container, head)) in self.batch.writes.iter().zip(&mut found) {
+            if let (Some(container), Some(expired)) =
+                (*container, head.filter(|head| head.is_expired(now.as_micros())))
+            {
+                end += 1;
+                let item =
+                    Item { container, name: write.container.as_str(), partition_key, id: write.id.as_str() };
+                let place = Place { ordinal: 0, count: 1, position: end, at: now };
+                *head = Some(append(
+                    connection,
+                    sql,
+                    &mut engine.known.memory,
+                    item,
+                    Some(expired),
+                    &Entry::expiry(),
+                    place,
+                )?);
+            }
         }
         let count = self.batch.writes.len();
-        let end = engine.end(connection, self.partition.0)?;
         let (start, end) = place(connection, sql, end, count)?;
         let mut etags = Vec::with_capacity(count);
-        for (ordinal, (write, head)) in self.batch.writes.iter().zip(found).enumerate() {
-            let container = match engine.container(connection, &write.container)? {
+        for (ordinal, (write, (container, head))) in self.batch.writes.iter().zip(found).enumerate() {
+            let container = match container {
                 Some(container) => container,
-                None => engine.add_container(connection, &write.container)?,
+                None => engine.container_or_new(connection, &write.container)?,
             };
-            let place =
-                Place { ordinal, count, position: start + 1 + ordinal as i64, at: engine.now().as_micros() };
             let mark = self.batch.command.as_ref().filter(|_| ordinal == 0);
-            let memory = &mut engine.known.memory;
-            let version =
-                append(connection, sql, memory, container, partition_key, write, head, place, mark)?;
-            etags.push(engine.etag(version));
+            let item =
+                Item { container, name: write.container.as_str(), partition_key, id: write.id.as_str() };
+            let place = Place { ordinal, count, position: start + 1 + ordinal as i64, at: now };
+            let head = append(
+                connection,
+                sql,
+                &mut engine.known.memory,
+                item,
+                head,
+                &Entry::new(write, mark)?,
+                place,
+            )?;
+            engine.sweeps.note(head.expires_at);
+            etags.push(engine.etag(head.version));
+        }
+        if self.batch.command.is_some() {
+            engine.note_remembered();
         }
         engine.advance(self.partition.0, end);
         let last = log::position(start + count as i64)?;
@@ -165,12 +154,6 @@ impl Operation<StoreEngine> for Commit {
     }
 }
 
-/// The id as a column holds it: many items are alone under their partition key and have its name, and that is not
-/// stored twice.
-fn stored_id<'a>(partition_key: &str, id: &'a str) -> &'a str {
-    if id == partition_key { "" } else { id }
-}
-
 /// The position before the first of a commit, and the log's last one afterwards, if it was `end` so far.
 fn place(connection: &Connection, sql: &LogSql, end: i64, count: usize) -> rusqlite::Result<(i64, i64)> {
     let count = count as i64;
@@ -183,121 +166,6 @@ fn place(connection: &Connection, sql: &LogSql, end: i64, count: usize) -> rusql
         return Ok(if taken { (end + 2, end + 2 + count) } else { (room, end) });
     }
     Ok((end, end + count))
-}
-
-/// Where a row goes in its log and in its commit.
-#[derive(Clone, Copy)]
-struct Place {
-    ordinal: usize,
-    count: usize,
-    position: i64,
-    at: i64,
-}
-
-/// Writes the log row and the head row of one write.
-#[allow(clippy::too_many_arguments)]
-fn append(
-    connection: &Connection,
-    sql: &LogSql,
-    memory: &mut Vec<u8>,
-    container: i64,
-    partition_key: &str,
-    write: &Write,
-    head: Option<Head>,
-    place: Place,
-    mark: Option<&CommandMark>,
-) -> rusqlite::Result<Version> {
-    let id = stored_id(partition_key, write.id.as_str());
-    let number = head.map_or(1, |head| head.version.get() + 1);
-    let version = Version::new(number).ok_or_else(|| unreadable("a version is zero"))?;
-    let (op, body) = match &write.op {
-        Op::Put(body) => (log::PUT, Some(body)),
-        Op::Keep => (log::KEEP, None),
-        Op::Delete => (log::DELETE, None),
-        _ => return Err(unreadable("an operation of the batch is unknown")),
-    };
-    let events = if write.events.is_empty() {
-        None
-    } else {
-        Some(frame::encode(&write.events).ok_or_else(|| unreadable("an event has a name that is too long"))?)
-    };
-    // A rejection leaves the item as it is; nothing but its version moves.
-    let means_something = op != log::KEEP || events.is_some();
-    let latest = head.and_then(|head| head.position);
-    let previous = if means_something { latest } else { None };
-    let (command, fingerprint) =
-        (mark.map(|mark| mark.id.0.into_bytes()), mark.map(|mark| mark.fingerprint.0));
-    let verdict = mark.and_then(|mark| match &mark.verdict {
-        highwater_core::Verdict::Accepted => None,
-        highwater_core::Verdict::Rejected { reason } => Some(reason.as_str()),
-    });
-    let (schema, json) = (body.map(|body| body.schema), body.map(|body| body.json.as_bytes()));
-    let fixed = Fixed {
-        position: place.position,
-        ordinal: place.ordinal as i64,
-        count: place.count as i64,
-        at: place.at,
-        container: write.container.as_str(),
-        partition_key,
-        id,
-        version: int(number),
-        op,
-        command: command.as_ref().map(<[u8; 16]>::as_slice),
-        fingerprint: fingerprint.as_ref().map(<[u8; 16]>::as_slice),
-        verdict: verdict.map(str::as_bytes),
-        schema: schema.map(i64::from),
-        body: json,
-        events: events.as_deref(),
-    };
-    let checksum = fixed.checksum(memory);
-    let parameters: [&dyn ToSql; 17] = [
-        &place.position,
-        &(place.ordinal as i64),
-        &(place.count as i64),
-        &place.at,
-        &container,
-        &partition_key,
-        &id,
-        &int(number),
-        &op,
-        &command,
-        &fingerprint,
-        &verdict,
-        &schema,
-        &json,
-        &events,
-        &checksum,
-        &previous,
-    ];
-    connection.prepare_cached(&sql.insert)?.execute(parameters)?;
-    if let Some(mark) = mark {
-        connection.prepare_cached(&sql.mark)?.execute((mark.id.0.into_bytes(), place.position))?;
-    }
-    let (live, body_position) = match op {
-        log::PUT => (true, Some(place.position)),
-        log::DELETE => (false, None),
-        _ => {
-            (head.is_some_and(|head| head.live) || means_something, head.and_then(|head| head.body_position))
-        }
-    };
-    let position = if means_something { Some(place.position) } else { latest };
-    let sql = if head.is_some() {
-        "UPDATE head SET version = ?4, live = ?5, position = ?6, body_position = ?7
-         WHERE container = ?1 AND partition_key = ?2 AND id = ?3"
-    } else {
-        "INSERT INTO head (container, partition_key, id, version, live, position, body_position)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-    };
-    connection.prepare_cached(sql)?.execute((
-        container,
-        partition_key,
-        id,
-        int(number),
-        live,
-        position,
-        body_position,
-    ))?;
-    Ok(version)
 }
 
 /// How a command was decided.

@@ -9,8 +9,9 @@ use crate::{
     moment::{self, later},
     operation::Wakes,
     reserve::Reserve,
+    sweep::{self, Sweeps},
     witness::Witness,
-    writer::Engine,
+    writer::{Chore, Engine},
 };
 use highwater_core::{Clock, ETag, EngineError, Name, Timestamp, Version, Waker, failpoint};
 use rusqlite::Connection;
@@ -39,18 +40,9 @@ pub(crate) struct StoreEngine {
     queues: HashMap<Name, i64>,
     /// How many messages each queue holds.
     pub(crate) depths: Depths,
-    pub(crate) remember: Duration,
-    /// How far the sweeper has come in the table of remembered ids.
-    pub(crate) swept: Swept,
-}
-
-/// How far the sweeper has come. It passes ids whose messages are still there, so it begins again after a while.
-#[derive(Default)]
-pub(crate) struct Swept {
-    /// The last row that was looked at.
-    pub(crate) seq: i64,
-    /// When this round began.
-    pub(crate) began: Option<i64>,
+    /// How long commands and ids of messages are remembered; `None` for ever.
+    pub(crate) horizon: Option<Duration>,
+    pub(crate) sweeps: Sweeps,
 }
 
 impl StoreEngine {
@@ -82,14 +74,26 @@ impl StoreEngine {
             containers: HashMap::new(),
             queues: HashMap::new(),
             depths: Depths::default(),
-            remember: options.remember,
-            swept: Swept::default(),
+            horizon: options.limits.horizon,
+            sweeps: Sweeps::default(),
         }
     }
 
     /// The store's time, the same for a whole group.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.now)
+    }
+
+    /// The store's time outside of a group.
+    pub(crate) fn clock_now(&self) -> i64 {
+        self.clock.now().as_micros().max(self.moment)
+    }
+
+    /// A command or an id was recorded that is forgotten after the horizon.
+    pub(crate) fn note_remembered(&mut self) {
+        if let Some(horizon) = self.horizon {
+            self.sweeps.note(Some(moment::later(self.now(), horizon)));
+        }
     }
 
     pub(crate) fn etag(&self, version: Version) -> ETag {
@@ -136,8 +140,11 @@ impl StoreEngine {
         Ok(id)
     }
 
-    /// Gives a container its number.
-    pub(crate) fn add_container(&mut self, connection: &Connection, name: &Name) -> rusqlite::Result<i64> {
+    /// The number of a container, which gets one if it has none.
+    pub(crate) fn container_or_new(&mut self, connection: &Connection, name: &Name) -> rusqlite::Result<i64> {
+        if let Some(id) = self.container(connection, name)? {
+            return Ok(id);
+        }
         connection.prepare_cached("INSERT INTO container (name) VALUES (?1)")?.execute([name.as_str()])?;
         let id = connection.last_insert_rowid();
         self.containers.insert(name.clone(), id);
@@ -223,6 +230,10 @@ impl Engine for StoreEngine {
 
     fn is_short(&self) -> bool {
         self.reserve.as_ref().is_some_and(Reserve::is_spent)
+    }
+
+    fn chore(&mut self, connection: &Connection) -> rusqlite::Result<Option<Chore<Self>>> {
+        sweep::chore(connection, self)
     }
 
     fn forget(&mut self) {

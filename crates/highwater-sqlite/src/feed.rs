@@ -1,13 +1,17 @@
 //! Pages of one partition's log.
 
 use crate::{
-    fault::damaged,
+    append::Head,
+    fault::{damaged, unreadable},
     known::Known,
     layout::Layout,
     log::{self, LogSql, Memory},
+    moment,
 };
-use highwater_core::{ChangePage, ChangeRequest, FeedError, Position, StoreInfo, Timestamp, Token};
-use rusqlite::{Connection, OptionalExtension};
+use highwater_core::{
+    Change, ChangeOp, ChangePage, ChangeRequest, FeedError, FeedMode, Position, StoreInfo, Timestamp, Token,
+};
+use rusqlite::{Connection, OptionalExtension, Row};
 use std::time::{Duration, Instant};
 
 /// A page ends when it holds this many bytes of bodies and events, whatever was asked for.
@@ -29,9 +33,10 @@ pub(crate) fn changes(
     known: &mut Known,
     layout: &Layout,
     request: &ChangeRequest,
+    clock: Timestamp,
 ) -> rusqlite::Result<Result<ChangePage, FeedError>> {
     let started = Instant::now();
-    page(connection, known, layout, request, || started.elapsed() >= PAGE_TIME)
+    page(connection, known, layout, request, clock, || started.elapsed() >= PAGE_TIME)
 }
 
 /// A page that ends at the next commit once its time `is_over`.
@@ -40,6 +45,7 @@ fn page(
     known: &mut Known,
     layout: &Layout,
     request: &ChangeRequest,
+    clock: Timestamp,
     is_over: impl Fn() -> bool,
 ) -> rusqlite::Result<Result<ChangePage, FeedError>> {
     let (partition, partitions) = (request.partition, layout.info.partitions);
@@ -64,6 +70,11 @@ fn page(
     let key = request.partition_key.as_ref().map(|key| key.as_str());
 
     let sql = layout.log(partition)?;
+    let latest = match request.mode {
+        FeedMode::AllVersions => None,
+        FeedMode::Latest => Some(Latest { connection, sql, now: moment::seen(connection, clock)? }),
+        _ => return Err(unreadable("a mode of the feed is unknown")),
+    };
     let max = request.max.max(1);
     let mut changes = Vec::with_capacity(max.min(1_024));
     let (mut seen, mut scanned, mut late) = (0, after, false);
@@ -87,13 +98,25 @@ fn page(
         let number: i64 = row.get(4)?;
         let fits =
             (all || containers.contains(&number)) && key.is_none_or(|key| log::text(row, 5) == Ok(key));
-        if fits {
+        let current = match &latest {
+            Some(latest) if fits => latest.head(row)?,
+            _ => None,
+        };
+        if fits && (latest.is_none() || current.is_some()) {
             let name = match container.take() {
                 Some((last, name)) if last == number => name,
                 _ => known.container(connection, number)?,
             };
             container = Some((number, name.clone()));
-            changes.push(log::change(row, partition, name, known, &mut memory)?);
+            let mut change = log::change(row, partition, name, known, &mut memory)?;
+            match (&latest, current) {
+                (Some(latest), Some(head)) => latest.complete(&mut change, head, known, &mut memory)?,
+                _ if request.previous => {
+                    change.previous = previous_body(connection, sql, row, known, &mut memory)?
+                }
+                _ => {}
+            }
+            changes.push(change);
         }
         if ordinal + 1 >= count {
             scanned = position;
@@ -103,6 +126,60 @@ fn page(
         scanned = scanned.max(last);
     }
     Ok(Ok(ChangePage::new(changes, Position::new(scanned.unsigned_abs()), at_end)))
+}
+
+/// What the latest mode looks at besides the log.
+struct Latest<'a> {
+    connection: &'a Connection,
+    sql: &'a LogSql,
+    now: i64,
+}
+
+impl Latest<'_> {
+    /// The item of a row, if the row is its last change and the item is there.
+    fn head(&self, row: &Row<'_>) -> rusqlite::Result<Option<Head>> {
+        if !matches!(row.get(8)?, log::PUT | log::KEEP) {
+            return Ok(None);
+        }
+        let (position, partition_key) = (row.get(0)?, log::text(row, 5)?);
+        let id = match log::text(row, 6)? {
+            "" => partition_key,
+            id => id,
+        };
+        let head = Head::read(self.connection, row.get(4)?, partition_key, id)?;
+        Ok(head.filter(|head| head.live && head.position == Some(position) && !head.is_expired(self.now)))
+    }
+
+    /// Gives a change that kept the document the one it kept.
+    fn complete(
+        &self,
+        change: &mut Change,
+        head: Head,
+        known: &mut Known,
+        memory: &mut Memory,
+    ) -> rusqlite::Result<()> {
+        if change.op == ChangeOp::Keep
+            && let Some(position) = head.body_position
+        {
+            let body = self.sql.body_as_of(self.connection, known, position, memory)?;
+            change.op = body.map_or(ChangeOp::Keep, ChangeOp::Put);
+        }
+        Ok(())
+    }
+}
+
+/// The body that the item of a row had before.
+fn previous_body(
+    connection: &Connection,
+    sql: &LogSql,
+    row: &Row<'_>,
+    known: &mut Known,
+    memory: &mut Memory,
+) -> rusqlite::Result<Option<highwater_core::Body>> {
+    match row.get(17)? {
+        Some(previous) => sql.body_as_of(connection, known, previous, memory),
+        None => Ok(None),
+    }
 }
 
 /// The last position committed before a moment, found by halving: times rise with positions.
@@ -179,7 +256,9 @@ mod tests {
         let (mut known, mut after, mut seen) = (Known::default(), None, Vec::new());
         loop {
             let request = ChangeRequest::new(Partition(0), after, 1_000);
-            let page = page(&connection, &mut known, &layout, &request, || true).unwrap().unwrap();
+            let page = page(&connection, &mut known, &layout, &request, Timestamp::from_micros(0), || true)
+                .unwrap()
+                .unwrap();
             seen.push(page.changes.len());
             assert_eq!(page.scanned, page.changes.last().map(|change| change.position), "{seen:?}");
             after = page.scanned;

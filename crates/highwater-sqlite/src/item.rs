@@ -1,7 +1,7 @@
 //! One item, read back from the log: its newest body, then the changes with events after it.
 
-use crate::{commit::Head, known::Known, layout::Layout};
-use highwater_core::{Change, ChangeOp, ETag, Item, ItemKey, Version};
+use crate::{append::Head, known::Known, layout::Layout, moment};
+use highwater_core::{Change, ChangeOp, ETag, Item, ItemKey, Timestamp, Version};
 use rusqlite::Connection;
 
 /// The row of the item in `head`.
@@ -15,9 +15,14 @@ pub(crate) fn item(
     known: &mut Known,
     layout: &Layout,
     key: &ItemKey,
+    clock: Timestamp,
 ) -> rusqlite::Result<Option<Item>> {
     let Some(head) = head(connection, key)? else { return Ok(None) };
-    let etag = ETag { epoch: layout.info.epoch, version: head.version };
+    let etag = |version| ETag { epoch: layout.info.epoch, version };
+    if head.expires_at.is_some() && head.is_expired(moment::seen(connection, clock)?) {
+        return Ok(Some(Item::new(etag(head.expired_version()?), false, None, Vec::new())));
+    }
+    let etag = etag(head.version);
     let log = layout.log_of(&key.partition_key)?;
     let mut later = Vec::new();
     let mut next = head.position.filter(|_| head.live);
@@ -31,12 +36,15 @@ pub(crate) fn item(
                 break;
             }
             // What came before a deletion is another life of the item.
-            ChangeOp::Delete => break,
+            ChangeOp::Delete { .. } => break,
+            _ if change.events.is_empty() => {}
             _ => later.push(change),
         }
     }
     later.reverse();
-    Ok(Some(Item::new(etag, head.live, body, later)))
+    let mut item = Item::new(etag, head.live, body, later);
+    item.expires_at = head.expires_at.map(Timestamp::from_micros);
+    Ok(Some(item))
 }
 
 pub(crate) fn history(

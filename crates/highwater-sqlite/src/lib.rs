@@ -36,6 +36,7 @@
 //! # }
 //! ```
 
+mod append;
 mod cells;
 mod checksum;
 mod commit;
@@ -63,6 +64,7 @@ mod readers;
 mod reserve;
 mod schema;
 mod store;
+mod sweep;
 mod turns;
 mod view_store;
 mod views;

@@ -19,6 +19,7 @@ use uuid::Uuid;
 pub(crate) const KEEP: i64 = 0;
 pub(crate) const PUT: i64 = 1;
 pub(crate) const DELETE: i64 = 2;
+pub(crate) const EXPIRE: i64 = 3;
 
 /// The statements of one partition's log.
 pub(crate) struct LogSql {
@@ -30,6 +31,7 @@ pub(crate) struct LogSql {
     pub(crate) after: String,
     pub(crate) at: String,
     pub(crate) moment: String,
+    pub(crate) marks: String,
 }
 
 impl LogSql {
@@ -37,12 +39,12 @@ impl LogSql {
         let log = log_table(partition);
         let columns =
             "position, ordinal, count, at, container, partition_key, id, version, op, command, fingerprint,
-            verdict, schema, body, events, checksum";
+            verdict, schema, body, events, checksum, expires_at, previous";
         Self {
             partition: Partition(partition),
             insert: format!(
-                "INSERT INTO {log} ({columns}, previous)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+                "INSERT INTO {log} ({columns})
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
             ),
             mark: format!("INSERT INTO mark (command, partition, position) VALUES (?1, {partition}, ?2)"),
             by_command: format!(
@@ -54,7 +56,10 @@ impl LogSql {
                 "SELECT version FROM {log} WHERE position >= ?1 AND position < ?1 + ?2 ORDER BY position"
             ),
             after: format!("SELECT {columns} FROM {log} WHERE position > ?1 ORDER BY position"),
-            at: format!("SELECT {columns}, previous FROM {log} WHERE position = ?1"),
+            at: format!("SELECT {columns} FROM {log} WHERE position = ?1"),
+            marks: format!(
+                "SELECT position, at, command FROM {log} WHERE position > ?1 ORDER BY position LIMIT ?2"
+            ),
             moment: format!("SELECT position, at FROM {log} WHERE position >= ?1 ORDER BY position LIMIT 1"),
         }
     }
@@ -70,9 +75,32 @@ impl LogSql {
         let row = statement.query_row([position], |row| {
             let container = known.container(connection, row.get(4)?)?;
             let change = change(row, self.partition, container, known, &mut Memory::new(0))?;
-            Ok((change, row.get(16)?))
+            Ok((change, row.get(17)?))
         });
         row.optional()?.ok_or_else(|| unreadable("an item names a change that is not in the log"))
+    }
+
+    /// The body of the item as of the change at a position, which may have kept the one of an earlier change.
+    pub(crate) fn body_as_of(
+        &self,
+        connection: &Connection,
+        known: &mut Known,
+        position: i64,
+        memory: &mut Memory,
+    ) -> rusqlite::Result<Option<Body>> {
+        let mut next = Some(position);
+        while let Some(position) = next {
+            let (change, previous) = self.row_at(connection, known, position)?;
+            match change.op {
+                ChangeOp::Put(body) => {
+                    memory.used += body.json.as_bytes().len();
+                    return Ok(Some(body));
+                }
+                ChangeOp::Keep => next = previous,
+                _ => break,
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -147,6 +175,7 @@ pub(crate) fn fixed<'a>(row: &'a Row<'_>, container: &'a Name) -> rusqlite::Resu
         schema: schema.as_i64_or_null()?,
         body: blob(row, 13)?,
         events: blob(row, 14)?,
+        expires_at: row.get_ref(16)?.as_i64_or_null()?,
     })
 }
 
@@ -174,13 +203,15 @@ fn read(
             let json = Json::from_stored(memory.copy(blob(row, 13)?.unwrap_or_default()));
             ChangeOp::Put(Body { schema: row.get(12)?, json })
         }
-        DELETE => ChangeOp::Delete,
+        DELETE => ChangeOp::DELETE,
+        EXPIRE => ChangeOp::EXPIRE,
         _ => return Err(unreadable("an operation in the log is unknown")),
     };
     if let Some(frame) = blob(row, 14)? {
         change.events = frame::decode(memory.copy(frame), |name| known.text(name))
             .ok_or_else(|| unreadable("the events of a change are not readable"))?;
     }
+    change.expires_at = row.get::<_, Option<i64>>(16)?.map(Timestamp::from_micros);
     Ok(change)
 }
 

@@ -9,7 +9,8 @@ use std::{
 ///
 /// `booking.db` has its views in `booking.views.db`; `:memory:` has both in memory, gone with the last reference.
 /// Options may follow a question mark and then count instead of those given: `booking.db?partitions=64&readers=4`.
-/// They are `partitions`, `synchronous` (`full` or `normal`) and `readers`; see [`Options`].
+/// They are `partitions`, `synchronous` (`full` or `normal`), `readers` and `horizon` (`30d`, `36h` or seconds); see
+/// [`Options`].
 ///
 /// # Errors
 /// [`OpenError`], one line that names the file and the way out.

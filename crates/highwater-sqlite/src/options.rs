@@ -37,22 +37,14 @@ pub struct Options {
     /// How many threads read, 1 to 64 (default 2). Raise it when reads wait for one another while cores are idle.
     /// In memory the writer's thread reads.
     pub readers: usize,
-    /// How long the id of a message that is no longer there is remembered (default 30 days). Raise it when a
-    /// sender may repeat itself later than that; lower it when the table of remembered ids grows too large.
-    pub remember: Duration,
-    /// What the store accepts (default [`Limits::portable`]).
+    /// What the store accepts, and how long commands and ids of messages are remembered (default
+    /// [`Limits::portable`]).
     pub limits: Limits,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            partitions: 16,
-            synchronous: Synchronous::Full,
-            readers: 2,
-            remember: Duration::from_secs(30 * 24 * 60 * 60),
-            limits: Limits::portable(),
-        }
+        Self { partitions: 16, synchronous: Synchronous::Full, readers: 2, limits: Limits::portable() }
     }
 }
 
@@ -75,9 +67,11 @@ impl Options {
         self
     }
 
-    /// Sets how long the ids of messages are remembered.
-    pub fn remember(mut self, span: Duration) -> Self {
-        self.remember = span;
+    /// Sets how long decided commands, and the ids of messages that are gone, are remembered: at least a second, as
+    /// long as the log by default ([`Limits::horizon`]). Set it when their tables must not grow with the log; raise it
+    /// when a sender may repeat itself later than that.
+    pub fn horizon(mut self, span: Duration) -> Self {
+        self.limits.horizon = Some(span);
         self
     }
 
@@ -95,6 +89,7 @@ impl Options {
             let unknown = || OpenError::UnknownOption { option: option.chars().take(64).collect() };
             match option.split_once('=').ok_or_else(unknown)? {
                 ("partitions", count) => self.partitions = count.parse().map_err(|_| unknown())?,
+                ("horizon", span) => self.limits.horizon = Some(horizon(span).ok_or_else(unknown)?),
                 ("readers", count) => self.readers = count.parse().map_err(|_| unknown())?,
                 ("synchronous", "full") => self.synchronous = Synchronous::Full,
                 ("synchronous", "normal") => self.synchronous = Synchronous::Normal,
@@ -103,6 +98,17 @@ impl Options {
         }
         Ok(self)
     }
+}
+
+/// A span as a URL says it: `90` or `90s`, `36h`, `30d`.
+fn horizon(text: &str) -> Option<Duration> {
+    let (number, unit) = match text.as_bytes().last()? {
+        b'd' => (text.strip_suffix('d')?, 24 * 60 * 60),
+        b'h' => (text.strip_suffix('h')?, 60 * 60),
+        b's' => (text.strip_suffix('s')?, 1),
+        _ => (text, 1),
+    };
+    number.parse::<u32>().ok().map(|number| Duration::from_secs(u64::from(number) * unit))
 }
 
 /// The changes of a commit and the events of a change are numbered in 16 bits.
@@ -122,6 +128,10 @@ pub(crate) fn check(options: &Options) -> Result<(), OpenError> {
         let (what, range) = ("the number of readers", "between 1 and 64");
         return Err(OpenError::OutOfRange { what, value: options.readers, range });
     }
+    if options.limits.horizon.is_some_and(|span| span < Limits::SHORTEST_LIFE) {
+        let (what, range) = ("the horizon, in seconds,", "at least 1");
+        return Err(OpenError::OutOfRange { what, value: 0, range });
+    }
     let Limits { writes_per_batch, events_per_change, change_bytes, .. } = options.limits;
     let counts = [
         ("the limit of writes of a batch", writes_per_batch),
@@ -140,6 +150,19 @@ pub(crate) fn check(options: &Options) -> Result<(), OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_horizon_is_written_in_days_hours_or_seconds() {
+        for (text, seconds) in [("30d", 30 * 86_400), ("36h", 36 * 3_600), ("90s", 90), ("90", 90)] {
+            let options = Options::default().with_query(&format!("horizon={text}")).unwrap();
+            assert_eq!(options.limits.horizon, Some(Duration::from_secs(seconds)));
+        }
+        for text in ["", "d", "1w", "-1", "1.5d", "99999999999d"] {
+            assert!(Options::default().with_query(&format!("horizon={text}")).is_err(), "{text}");
+        }
+        let too_short = check(&Options::default().horizon(Duration::ZERO)).unwrap_err().to_string();
+        assert!(too_short.contains("at least 1"), "{too_short}");
+    }
 
     #[test]
     fn a_url_may_carry_options_and_what_it_does_not_know_is_named() {

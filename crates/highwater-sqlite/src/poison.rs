@@ -3,7 +3,9 @@
 use crate::{
     engine::StoreEngine,
     fault::{int, unreadable},
+    moment::{earlier, later},
     queue::{COLUMNS, Held, decode, encode, held, history, message, next_delivery, remove},
+    sweep,
 };
 use highwater_core::{MessageId, Name, Parked, Parking, Receipt, ReceiptError, ReplayError, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -133,9 +135,20 @@ pub(crate) fn discard(
         None => 0,
     };
     if let Some(number) = number.filter(|_| removed > 0) {
-        connection
-            .prepare_cached("DELETE FROM remembered WHERE queue = ?1 AND id = ?2")?
-            .execute((number, id.0.into_bytes()))?;
+        let cell: Option<i64> = connection
+            .prepare_cached("DELETE FROM remembered WHERE queue = ?1 AND id = ?2 RETURNING cell")?
+            .query_row((number, id.0.into_bytes()), |row| row.get(0))
+            .optional()?
+            .flatten();
+        if let Some(horizon) = engine.horizon {
+            // Nothing is left that they could be forgotten with later.
+            let expires_at = later(engine.now(), horizon);
+            connection
+                .prepare_cached("UPDATE cell SET expires_at = coalesce(expires_at, ?2) WHERE seq = ?1")?
+                .execute((cell, expires_at))?;
+            engine.sweeps.note(Some(expires_at));
+            sweep::forget_command(connection, engine, id, earlier(engine.now().as_micros(), horizon))?;
+        }
     }
     let not_parked = || ReplayError::NotParked { queue: queue.clone(), message: id };
     Ok(if removed == 0 { Err(not_parked()) } else { Ok(()) })

@@ -1,27 +1,14 @@
 //! Queues: what happens to messages, inside a transaction of the writer.
 
-use crate::{
-    cells,
-    engine::{StoreEngine, Swept},
-    fault::int,
-    moment::later,
-    poison,
-};
+use crate::{cells, engine::StoreEngine, fault::int, moment::later};
 use bytes::Bytes;
 use highwater_core::{
-    Attempt, CellError, Delivery, GetError, Limits, Message, MessageId, Name, NewMessage, Put, PutError,
-    Receipt, ReceiptError, Timestamp, Update,
+    Attempt, CellError, CellWrite, Delivery, Expect, GetError, Limits, Message, MessageId, Name, NewMessage,
+    Put, PutError, Receipt, ReceiptError, Timestamp, Update,
 };
 use rusqlite::{Connection, OptionalExtension, Row, types::Type};
 use std::{borrow::Cow, time::Duration};
 use uuid::Uuid;
-
-/// Expired messages and forgotten ids that one put takes along.
-const SWEEP: i64 = 32;
-
-/// After this time, in microseconds, the sweeper begins again: ids whose messages were still there when it passed
-/// are forgotten later than others, by this much at most.
-const ROUND: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// Columns of a message, in `message` and in `parked`.
 pub(crate) const COLUMNS: &str = "id, body, put_at, visible_at, dequeue_count, history";
@@ -133,8 +120,9 @@ pub(crate) fn put(
     queue: &Name,
     new: &NewMessage,
 ) -> rusqlite::Result<Result<Put, PutError>> {
+    let mut cell = None;
     if let Some((key, _)) = &new.cell
-        && let Some(found) = cells::read(connection, &engine.layout.info, key)?
+        && let Some(found) = cells::read(connection, &engine.layout.info, key, engine.now())?
     {
         return Ok(Err(PutError::CellConflict { found: Box::new(found) }));
     }
@@ -145,22 +133,42 @@ pub(crate) fn put(
         return Ok(Err(PutError::Full { queue: queue.clone(), limit }));
     }
     if let Some((key, value)) = &new.cell {
-        cells::create(connection, key, value)?;
+        let write = CellWrite::new(key.clone(), Expect::Absent, value.clone());
+        cell = cells::write_row(connection, engine, &write)?.ok().map(|(cell, _)| cell);
     }
-    sweep(connection, engine)?;
     let number = match engine.queue(connection, queue)? {
         Some(number) => number,
         None => engine.add_queue(connection, queue)?,
     };
     let (id, now) = (new.id.0.into_bytes(), engine.now());
     if let Some(visible_at) = remembered_visibility(connection, number, new.id)? {
+        if let Some(cell) = cell {
+            connection
+                .prepare_cached(
+                    "UPDATE remembered SET cell = ?3, cell_first = ?4 WHERE queue = ?1 AND id = ?2",
+                )?
+                .execute((number, id, cell.seq, cell.first))?;
+        }
         return Ok(Ok(Put::new(None, Timestamp::from_micros(visible_at))));
     }
     let visible_at = later(now, new.delay);
     connection
-        .prepare_cached("INSERT INTO remembered (queue, id, put_at, visible_at) VALUES (?1, ?2, ?3, ?4)")?
-        .execute((number, id, now.as_micros(), visible_at))?;
+        .prepare_cached(
+            "INSERT INTO remembered (queue, id, put_at, visible_at, cell, cell_first)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute((
+            number,
+            id,
+            now.as_micros(),
+            visible_at,
+            cell.as_ref().map(|cell| cell.seq),
+            cell.as_ref().map(|cell| cell.first),
+        ))?;
     let seq = connection.last_insert_rowid();
+    engine.note_remembered();
+    let expires_at = new.time_to_live.map(|span| later(now, span));
+    engine.sweeps.note(expires_at);
     let delivery = next_delivery(0, now);
     connection
         .prepare_cached(
@@ -168,16 +176,7 @@ pub(crate) fn put(
                 (seq, queue, id, body, put_at, visible_at, expires_at, dequeue_count, delivery, history)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, NULL)",
         )?
-        .execute((
-            seq,
-            number,
-            id,
-            &new.body[..],
-            now.as_micros(),
-            visible_at,
-            new.time_to_live.map(|span| later(now, span)),
-            delivery,
-        ))?;
+        .execute((seq, number, id, &new.body[..], now.as_micros(), visible_at, expires_at, delivery))?;
     engine.depths.add(connection, number, 1)?;
     let receipt = receipt(queue, new.id, delivery);
     Ok(Ok(Put::new(Some(receipt), Timestamp::from_micros(visible_at))))
@@ -221,50 +220,6 @@ fn remembered_visibility(
         )?
         .query_row((queue, id.0.into_bytes()), |row| row.get(0))
         .optional()
-}
-
-/// Removes a few expired messages, and a few ids that were remembered long enough and have no message any more.
-fn sweep(connection: &Connection, engine: &mut StoreEngine) -> rusqlite::Result<()> {
-    let now = engine.now().as_micros();
-    let mut swept = connection.prepare_cached(
-        "DELETE FROM message WHERE seq IN
-            (SELECT seq FROM message WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2) RETURNING queue",
-    )?;
-    let mut queues = swept.query([now, SWEEP])?;
-    while let Some(row) = queues.next()? {
-        engine.depths.add(connection, row.get(0)?, -1)?;
-    }
-    let horizon = now.saturating_sub(i64::try_from(engine.remember.as_micros()).unwrap_or(i64::MAX));
-    let mut oldest =
-        connection.prepare_cached("SELECT put_at FROM remembered WHERE seq > ?1 ORDER BY seq LIMIT 1")?;
-    let due = oldest.query_row([engine.swept.seq], |row| row.get::<_, i64>(0)).optional()?;
-    let began = *engine.swept.began.get_or_insert(now);
-    if due.is_none_or(|put_at| put_at >= horizon) {
-        if now.saturating_sub(began) >= ROUND {
-            engine.swept = Swept { seq: 0, began: Some(now) };
-        }
-        return Ok(());
-    }
-    // The newest one stays, so that its number is not given again behind the sweeper's back.
-    let mut statement = connection.prepare_cached(
-        "SELECT seq, queue, id, EXISTS (SELECT 1 FROM message WHERE message.seq = remembered.seq)
-         FROM remembered WHERE seq > ?1 AND put_at < ?2 AND seq < (SELECT max(seq) FROM remembered)
-         ORDER BY seq LIMIT ?3",
-    )?;
-    let mut rows = statement.query([engine.swept.seq, horizon, SWEEP])?;
-    let mut forgotten = Vec::new();
-    while let Some(row) = rows.next()? {
-        engine.swept.seq = row.get(0)?;
-        let (queue, id): (i64, [u8; 16]) = (row.get(1)?, row.get(2)?);
-        let lives: bool = row.get(3)?;
-        if !lives && poison::parked_row(connection, queue, MessageId(Uuid::from_bytes(id)))?.is_none() {
-            forgotten.push(engine.swept.seq);
-        }
-    }
-    for seq in forgotten {
-        connection.prepare_cached("DELETE FROM remembered WHERE seq = ?1")?.execute([seq])?;
-    }
-    Ok(())
 }
 
 pub(crate) fn get(

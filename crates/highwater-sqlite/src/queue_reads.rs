@@ -5,7 +5,7 @@ use crate::{
     fault::{int, uint},
     queue::{expired, message},
 };
-use highwater_core::{Depth, Message, Timestamp};
+use highwater_core::{Depth, Message, MessageId, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 
 pub(crate) fn peek(
@@ -20,6 +20,23 @@ pub(crate) fn peek(
          ORDER BY visible_at, seq LIMIT ?3",
     )?;
     statement.query_map((queue, now, int(max as u64)), |row| message(row, 0))?.collect()
+}
+
+/// One message, visible or not.
+pub(crate) fn one(
+    connection: &Connection,
+    queue: i64,
+    id: MessageId,
+    now: i64,
+) -> rusqlite::Result<Option<Message>> {
+    connection
+        .prepare_cached(
+            "SELECT m.id, m.body, m.put_at, m.visible_at, m.dequeue_count, m.history
+             FROM remembered AS r JOIN message AS m ON m.seq = r.seq
+             WHERE r.queue = ?1 AND r.id = ?2 AND (m.expires_at IS NULL OR m.expires_at > ?3)",
+        )?
+        .query_row((queue, id.0.into_bytes(), now), |row| message(row, 0))
+        .optional()
 }
 
 /// Counts a queue. What is visible is what is left of the stored count, so the time it takes grows with what is

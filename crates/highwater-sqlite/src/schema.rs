@@ -123,8 +123,8 @@ fn prepare(location: &Location, connection: &Connection) -> rusqlite::Result<Str
 
 /// The table of one partition's log. `previous` is where the item's previous change with a body, events or a
 /// deletion stands. The id is empty where it is the same as the partition key. The command stands in the first row of
-/// its commit; `verdict` is null for "accepted".
-/// `checksum` is what `checksum.rs` makes of the columns that never change.
+/// its commit; `verdict` is null for "accepted". `expires_at` is when the item expires as of this change; in an expiry,
+/// when its time was over. `checksum` is what `checksum.rs` makes of the columns that never change.
 pub(crate) fn create_log(connection: &Connection, partition: u16) -> rusqlite::Result<()> {
     let log = log_table(partition);
     connection.execute_batch(&format!(
@@ -145,7 +145,8 @@ pub(crate) fn create_log(connection: &Connection, partition: u16) -> rusqlite::R
             schema        INTEGER,
             body          BLOB,
             events        BLOB,
-            checksum      INTEGER NOT NULL
+            checksum      INTEGER NOT NULL,
+            expires_at    INTEGER
         );
         INSERT INTO partition (partition, last) VALUES ({partition}, 0);"
     ))
@@ -163,8 +164,9 @@ pub(crate) fn create_log_view(connection: &Connection, partitions: u16) -> rusql
     let one = |partition: u16| {
         format!(
             "SELECT {partition} AS partition, position, ordinal, count, at, name AS container, partition_key,
-                iif(log.id = '', partition_key, log.id) AS id, version, CASE op WHEN 1 THEN 'put' WHEN 2 THEN 'delete' ELSE 'keep' END AS op,
-                hex(command) AS command, verdict, schema, CAST(body AS TEXT) AS body
+                iif(log.id = '', partition_key, log.id) AS id, version,
+                CASE op WHEN 1 THEN 'put' WHEN 2 THEN 'delete' WHEN 3 THEN 'expire' ELSE 'keep' END AS op,
+                hex(command) AS command, verdict, schema, CAST(body AS TEXT) AS body, expires_at
              FROM {} AS log LEFT JOIN container ON container.id = log.container",
             log_table(partition)
         )

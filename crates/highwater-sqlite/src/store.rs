@@ -110,6 +110,7 @@ impl Sqlite {
         let writer = Writer::start(connection, engine)
             .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
         let limits = options.limits;
+        let clock: Arc<dyn Clock> = Arc::new(moment::Forward::new(clock));
         Ok(Arc::new(Self { layout, limits, clock, store_waker, queue_waker, watch, readers, writer }))
     }
 
@@ -208,8 +209,8 @@ impl Store for Sqlite {
     }
 
     async fn item(&self, key: &ItemKey) -> Result<Option<Item>, ReadError> {
-        let (key, layout) = (key.clone(), Arc::clone(&self.layout));
-        self.read(move |connection, known| item::item(connection, known, &layout, &key).map(Ok)).await
+        let (key, layout, now) = (key.clone(), Arc::clone(&self.layout), self.clock.now());
+        self.read(move |connection, known| item::item(connection, known, &layout, &key, now).map(Ok)).await
     }
 
     async fn history(
@@ -234,8 +235,8 @@ impl Store for Sqlite {
     }
 
     async fn changes(&self, request: &ChangeRequest) -> Result<ChangePage, FeedError> {
-        let (request, layout) = (request.clone(), Arc::clone(&self.layout));
-        self.read(move |connection, known| feed::changes(connection, known, &layout, &request)).await
+        let (request, layout, now) = (request.clone(), Arc::clone(&self.layout), self.clock.now());
+        self.read(move |connection, known| feed::changes(connection, known, &layout, &request, now)).await
     }
 
     async fn position_before(
@@ -320,6 +321,15 @@ impl Queue for Sqlite {
         .await
     }
 
+    async fn message(&self, queue: &Name, message: MessageId) -> Result<Option<Message>, GetError> {
+        let (queue, now) = (queue.clone(), self.clock.now());
+        self.read(move |connection, _| {
+            let Some(number) = Known::queue_id(connection, &queue)? else { return Ok(Ok(None)) };
+            queue_reads::one(connection, number, message, moment::seen(connection, now)?).map(Ok)
+        })
+        .await
+    }
+
     async fn parked(
         &self,
         queue: &Name,
@@ -388,12 +398,13 @@ impl Cells for Sqlite {
     }
 
     async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
-        let (key, info) = (key.clone(), self.layout.info);
-        self.read(move |connection, _| cells::read(connection, &info, &key).map(Ok)).await
+        let (key, info, now) = (key.clone(), self.layout.info, self.clock.now());
+        self.read(move |connection, _| cells::read(connection, &info, &key, now).map(Ok)).await
     }
 
     async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
         cells::check(&write.key, &write.value, &self.limits)?;
+        cells::check_life(write.time_to_live, &self.limits)?;
         self.write_sized("cell", Wakes::NOBODY, write.value.as_bytes().len(), move |connection, engine| {
             cells::write(connection, engine, &write)
         })
@@ -411,7 +422,10 @@ impl Cells for Sqlite {
 
     async fn list(&self, space: &Name, after: Option<&str>, max: usize) -> Result<Vec<Cell>, ReadError> {
         let (space, after, info) = (space.clone(), after.map(str::to_owned), self.layout.info);
-        self.read(move |connection, _| cells::list(connection, &info, &space, after.as_deref(), max).map(Ok))
-            .await
+        let now = self.clock.now();
+        self.read(move |connection, _| {
+            cells::list(connection, &info, &space, after.as_deref(), max, now).map(Ok)
+        })
+        .await
     }
 }

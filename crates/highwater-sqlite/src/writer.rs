@@ -30,6 +30,9 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+pub(crate) use chore::Chore;
+use chore::Chores;
+
 /// Members and bytes of one group at most: what bounds the memory of a transaction and the wait of its members.
 const GROUP_MEMBERS: usize = 1_024;
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
@@ -68,6 +71,14 @@ pub(crate) trait Engine: Send + 'static {
     /// Whether what was kept is used up.
     fn is_short(&self) -> bool {
         false
+    }
+    /// Something small that the engine has to do by itself. Asked for after every group and once in a while when there
+    /// is none, so that it must cost nothing when there is nothing to do.
+    fn chore(&mut self, _connection: &Connection) -> rusqlite::Result<Option<Chore<Self>>>
+    where
+        Self: Sized,
+    {
+        Ok(None)
     }
     /// A transaction was rolled back: what was learned in it may be wrong.
     fn forget(&mut self);
@@ -184,6 +195,7 @@ struct WriterThread<E> {
     /// How many writes were handed over in all, and how many of them were taken.
     handed_over: Arc<AtomicUsize>,
     taken: usize,
+    chores: Chores,
 }
 
 impl<E: Engine> WriterThread<E> {
@@ -203,6 +215,7 @@ impl<E: Engine> WriterThread<E> {
             gather: Gather::default(),
             handed_over,
             taken: 0,
+            chores: Chores::default(),
         }
     }
 
@@ -212,7 +225,7 @@ impl<E: Engine> WriterThread<E> {
             let mut bytes = members.iter().map(|member| member.weight()).sum::<usize>();
             let mut interruption = None;
             let mut next = if members.is_empty() {
-                let Ok(first) = self.queue.recv() else { break };
+                let Some(first) = self.wait() else { break };
                 Some(first)
             } else {
                 self.next(members.len())
@@ -237,6 +250,7 @@ impl<E: Engine> WriterThread<E> {
             self.gather.complete(members.len());
             while !members.is_empty() {
                 self.group_and_go_on(&mut members);
+                self.do_chore();
                 if interruption.is_some() {
                     // It was asked for after all of them.
                     members = std::mem::take(&mut self.rest);
@@ -538,5 +552,6 @@ fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(|_| ())
 }
 
+mod chore;
 #[cfg(test)]
 mod tests;

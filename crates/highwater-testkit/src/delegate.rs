@@ -156,6 +156,11 @@ pub trait DelegateQueue: Send + Sync + 'static {
     }
 
     /// See the trait.
+    async fn message(&self, queue: &Name, id: MessageId) -> Result<Option<Message>, GetError> {
+        self.right().message(queue, id).await
+    }
+
+    /// See the trait.
     async fn parked(
         &self,
         queue: &Name,
@@ -209,6 +214,10 @@ impl<T: DelegateQueue> Queue for Delegate<T> {
 
     async fn park(&self, receipt: &Receipt, parking: Parking) -> Result<(), ReceiptError> {
         self.0.park(receipt, parking).await
+    }
+
+    async fn message(&self, queue: &Name, message: MessageId) -> Result<Option<Message>, GetError> {
+        self.0.message(queue, message).await
     }
 
     async fn parked(
@@ -265,6 +274,11 @@ pub trait DelegateCells: Send + Sync + 'static {
     async fn delete(&self, key: &CellKey, expect: Expect) -> Result<(), CellError> {
         self.right().delete(key, expect).await
     }
+
+    /// See the trait.
+    async fn list(&self, space: &Name, after: Option<&str>, max: usize) -> Result<Vec<Cell>, ReadError> {
+        self.right().list(space, after, max).await
+    }
 }
 
 #[async_trait]
@@ -286,7 +300,7 @@ impl<T: DelegateCells> Cells for Delegate<T> {
     }
 
     async fn list(&self, space: &Name, after: Option<&str>, max: usize) -> Result<Vec<Cell>, ReadError> {
-        self.0.right().list(space, after, max).await
+        self.0.list(space, after, max).await
     }
 }
 

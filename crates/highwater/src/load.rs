@@ -48,7 +48,7 @@ async fn all_events(core: &Core, key: &ItemKey) -> Result<Vec<Change>, HandlerEr
         let page = core.backend.store.history(key, before, HISTORY_PAGE).await?;
         let more = page.len() == HISTORY_PAGE;
         for change in page {
-            if matches!(change.op, ChangeOp::Delete) {
+            if matches!(change.op, ChangeOp::Delete { .. }) {
                 changes.reverse();
                 return Ok(changes);
             }

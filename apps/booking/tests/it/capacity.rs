@@ -152,5 +152,5 @@ async fn a_reservation_is_an_item_of_its_own_in_the_commit_that_took_the_seats()
     site.cancel(id).await;
     site.settle().await;
     let last = site.log(&["reservations"]).await.pop().unwrap();
-    assert_eq!((last.key.to_string(), last.op), (reservation, highwater_core::ChangeOp::Delete));
+    assert_eq!((last.key.to_string(), last.op), (reservation, highwater_core::ChangeOp::DELETE));
 }

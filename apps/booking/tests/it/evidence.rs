@@ -193,7 +193,7 @@ impl Evidence {
         for change in self.log.iter().filter(|change| change.key.container.as_str() == "reservations") {
             let id: CommandId = change.key.id.as_str().parse().unwrap();
             match change.op {
-                ChangeOp::Delete => items.remove(&id),
+                ChangeOp::Delete { .. } => items.remove(&id),
                 _ => items.insert(id),
             };
         }

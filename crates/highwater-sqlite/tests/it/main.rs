@@ -5,6 +5,7 @@
 mod conformance;
 mod damage;
 mod depths;
+mod expiring;
 mod faults;
 mod lost;
 mod opening;

@@ -124,7 +124,7 @@ async fn rejections_raise_the_version_and_are_passed_over_by_the_history() {
     let request = ChangeRequest::new(store.info().partition_of(&key.partition_key), None, 99);
     let page = store.changes(&request).await.unwrap();
     assert_eq!(page.changes.len(), 9);
-    assert_eq!(page.changes[6].op, ChangeOp::Delete);
+    assert_eq!(page.changes[6].op, ChangeOp::DELETE);
 }
 
 #[tokio::test]

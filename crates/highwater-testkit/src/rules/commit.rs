@@ -150,7 +150,7 @@ pub(super) async fn deleting_what_does_not_exist_is_recorded(s: Subject) -> Kept
     let deletion = s.write(&item, Op::Delete, Expect::Absent).await?;
     same("its version", deletion.etags.first().map(|etag| etag.version.get()), Some(1))?;
     let ops: Vec<ChangeOp> = s.log(&pk("a")?).await?.into_iter().map(|change| change.op).collect();
-    same("the log", ops, [ChangeOp::Delete])?;
+    same("the log", ops, [ChangeOp::DELETE])?;
     same("exists", s.item(&item).await?.exists, false)
 }
 

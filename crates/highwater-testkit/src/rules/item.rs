@@ -68,7 +68,7 @@ pub(super) async fn a_history_is_newest_first_and_leaves_rejections_out(s: Subje
     let history = s.store().history(&item, None, 10).await?;
     same("the versions", versions(&history), [5, 4, 3, 1])?;
     let ops: Vec<_> = history.into_iter().map(|change| change.op).collect();
-    let expected = [ChangeOp::Put(body(5)?), ChangeOp::Delete, ChangeOp::Keep, ChangeOp::Put(body(1)?)];
+    let expected = [ChangeOp::Put(body(5)?), ChangeOp::DELETE, ChangeOp::Keep, ChangeOp::Put(body(1)?)];
     same("what happened", ops, expected)
 }
 
