@@ -188,7 +188,8 @@ impl Engine for StoreEngine {
             self.moment = moment::stored(connection)?;
             self.data_version = Some(version);
         }
-        // A clock that was set back, by an hour, must not stop the store's time for an hour: timers go on.
+        // A clock that was set back while nobody had the store open, by an hour, must not stop the store's time for an
+        // hour: timers go on.
         let steady = self.clock.monotonic();
         let went_on = later(self.now(), steady.saturating_sub(self.steady));
         self.now = self.clock.now().as_micros().max(self.moment).max(went_on);

@@ -11,23 +11,26 @@ use std::{
 };
 
 /// A clock whose time of day never goes back, so that what was once seen as expired stays so within this process,
-/// also while nothing is written.
+/// also while nothing is written. While the machine's is set back, it goes on by the steady clock.
 pub(crate) struct Forward {
     clock: Arc<dyn Clock>,
-    latest: AtomicI64,
+    /// The furthest that the time of day was ahead of the steady clock.
+    ahead: AtomicI64,
 }
 
 impl Forward {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, latest: AtomicI64::new(i64::MIN) }
+        Self { clock, ahead: AtomicI64::new(i64::MIN) }
     }
 }
 
 #[async_trait]
 impl Clock for Forward {
     fn now(&self) -> Timestamp {
-        let now = self.clock.now().as_micros();
-        Timestamp::from_micros(self.latest.fetch_max(now, Relaxed).max(now))
+        let (now, steady) = (self.clock.now().as_micros(), self.clock.monotonic().as_micros());
+        let steady = i64::try_from(steady).unwrap_or(i64::MAX);
+        let ahead = now.saturating_sub(steady);
+        Timestamp::from_micros(self.ahead.fetch_max(ahead, Relaxed).max(ahead).saturating_add(steady))
     }
 
     fn monotonic(&self) -> Duration {

@@ -135,17 +135,21 @@ pub(crate) fn discard(
         None => 0,
     };
     if let Some(number) = number.filter(|_| removed > 0) {
-        let cell: Option<i64> = connection
-            .prepare_cached("DELETE FROM remembered WHERE queue = ?1 AND id = ?2 RETURNING cell")?
-            .query_row((number, id.0.into_bytes()), |row| row.get(0))
-            .optional()?
-            .flatten();
+        let cell: Option<(Option<i64>, Option<i64>)> = connection
+            .prepare_cached(
+                "DELETE FROM remembered WHERE queue = ?1 AND id = ?2 RETURNING cell, cell_first",
+            )?
+            .query_row((number, id.0.into_bytes()), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
         if let Some(horizon) = engine.horizon {
             // Nothing is left that they could be forgotten with later.
             let expires_at = later(engine.now(), horizon);
+            let (seq, first) = cell.unwrap_or_default();
             connection
-                .prepare_cached("UPDATE cell SET expires_at = coalesce(expires_at, ?2) WHERE seq = ?1")?
-                .execute((cell, expires_at))?;
+                .prepare_cached(
+                    "UPDATE cell SET expires_at = coalesce(expires_at, ?3) WHERE seq = ?1 AND first = ?2",
+                )?
+                .execute((seq, first, expires_at))?;
             engine.sweeps.note(Some(expires_at));
             sweep::forget_command(connection, engine, id, earlier(engine.now().as_micros(), horizon))?;
         }

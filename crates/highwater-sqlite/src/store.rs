@@ -72,6 +72,7 @@ impl Sqlite {
 
     fn at(location: Location, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OpenError> {
         check(&options)?;
+        let clock: Arc<dyn Clock> = Arc::new(moment::Forward::new(clock));
         let now = clock.now().as_micros();
         let existed = std::fs::metadata(location.shown()).is_ok_and(|file| file.len() > 0);
         let witnessed = location.durable_file().and_then(witness::read);
@@ -110,7 +111,6 @@ impl Sqlite {
         let writer = Writer::start(connection, engine)
             .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
         let limits = options.limits;
-        let clock: Arc<dyn Clock> = Arc::new(moment::Forward::new(clock));
         Ok(Arc::new(Self { layout, limits, clock, store_waker, queue_waker, watch, readers, writer }))
     }
 
