@@ -136,9 +136,7 @@ pub(crate) fn discard(
     };
     if let Some(number) = number.filter(|_| removed > 0) {
         let cell: Option<(Option<i64>, Option<i64>)> = connection
-            .prepare_cached(
-                "DELETE FROM remembered WHERE queue = ?1 AND id = ?2 RETURNING cell, cell_first",
-            )?
+            .prepare_cached("DELETE FROM remembered WHERE queue = ?1 AND id = ?2 RETURNING cell, cell_first")?
             .query_row((number, id.0.into_bytes()), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         if let Some(horizon) = engine.horizon {
