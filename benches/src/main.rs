@@ -1,7 +1,7 @@
 //! How fast Highwater is on this machine, and how fast the machine could be: beside every number stands what
 //! the same rows cost in a program of plain rusqlite (the *floor*), measured in the same run.
 //!
-//! `cargo run --release -p benches -- commits|feed|queue|commands|view|all [--dir FOLDER] [--seconds N] [--rounds N]`
+//! `cargo run --release -p benches -- commits|feed|queue|commands|view|pages|all [--dir FOLDER] [--seconds N] [--rounds N]`
 
 mod commands;
 mod commits;
@@ -9,6 +9,7 @@ mod disk;
 mod feed;
 mod floor;
 mod note;
+mod pages;
 mod queue;
 mod recorder;
 mod view;
@@ -53,6 +54,7 @@ enum Bench {
     Queue,
     Commands,
     View,
+    Pages,
     All,
 }
 
@@ -99,6 +101,9 @@ fn run(arguments: &Arguments) -> Outcome {
     }
     if matches!(bench, Bench::View | Bench::All) {
         view::run(folder, arguments.commands_per_second, seconds, rounds)?;
+    }
+    if matches!(bench, Bench::Pages | Bench::All) {
+        pages::run(folder, seconds, rounds)?;
     }
     Ok(())
 }
