@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 /// A moment in microseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 

@@ -7,6 +7,7 @@ use uuid::Uuid;
 /// The id of a command, chosen by its sender, unique per store and partition key. Sending again with the same id
 /// and the same content is the same command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CommandId(pub Uuid);
 

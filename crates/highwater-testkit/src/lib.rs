@@ -2,7 +2,7 @@
 //!
 //! # Aggregates and views
 //!
-//! [`given`] tests an aggregate, [`view`] a view, both in a few lines.
+//! [`given`] tests an aggregate, [`view`] a view, both in a few lines. [`SchemaLock`] watches over what they store.
 //!
 //! # Engines
 //!
@@ -49,6 +49,8 @@ mod delegate;
 mod factory;
 #[cfg(feature = "given")]
 mod given;
+#[cfg(feature = "lock")]
+mod lock;
 mod rule;
 mod rules;
 mod sample;
@@ -62,6 +64,8 @@ pub use delegate::{Delegate, DelegateCells, DelegateQueue, DelegateStore, Delega
 pub use factory::{Factory, Features, Held, Problem};
 #[cfg(feature = "given")]
 pub use given::{AggregateTest, Decided, ViewTest, given, view};
+#[cfg(feature = "lock")]
+pub use lock::SchemaLock;
 pub use rule::{Area, Checking, Need, Rule};
 pub use rules::RULES;
 pub use subject::Subject;

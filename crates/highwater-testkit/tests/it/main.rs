@@ -1,6 +1,7 @@
 //! Proves the rules: the right store keeps all of them, and each wrong one breaks exactly its own.
 
 mod given;
+mod lock;
 
 use highwater_core::{Backend, async_trait};
 use highwater_sqlite::Options;
