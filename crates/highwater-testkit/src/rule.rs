@@ -51,6 +51,8 @@ pub enum Area {
     Item,
     /// The log, read in order.
     Feed,
+    /// What ends in time, and how the feed shows it.
+    Life,
     /// What is too large, and what is just small enough.
     Limits,
     /// Messages and their receipts.

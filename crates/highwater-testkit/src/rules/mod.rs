@@ -6,6 +6,7 @@ mod command;
 mod commit;
 mod feed;
 mod item;
+mod life;
 mod limits;
 mod poison;
 mod queue;
@@ -135,6 +136,30 @@ macro_rules! __every_rule {
                 "Writing a cell or putting a message leaves the log alone.";
             a_commit_held_open_is_not_passed_by_readers [2] (needs Hold)
                 "While a commit is held open no reader gets past its position, and none misses it afterwards.";
+        }
+        life Life {
+            an_expired_item_is_absent_at_once []
+                "An item whose time to live has passed is absent from that microsecond on.";
+            an_expired_item_fits_only_conditions_of_absence []
+                "An expired item fits a write that expects none, no older ETag, and its versions go on.";
+            a_write_over_an_expired_item_shows_its_expiry_first []
+                "A write over an expired item stands in the log after the item's expiry.";
+            a_put_sets_the_life_anew_and_a_kept_document_leaves_it []
+                "A body sets or removes the time to live; a kept document leaves it, or sets another.";
+            a_life_out_of_range_is_refused []
+                "A time to live under a second or over the longest is refused; at the limits it is accepted.";
+            the_latest_mode_shows_each_changed_item_once_with_its_body []
+                "The latest mode shows each item once, at its last change, with its body, and again when it changed.";
+            the_latest_mode_shows_no_deletion []
+                "The latest mode shows nothing of an item that was deleted.";
+            a_marked_item_is_shown_in_the_latest_mode_until_it_expires []
+                "A marker with a time to live is shown in the latest mode until it expires.";
+            bodies_before_the_changes_come_on_request []
+                "A feed that asks for them has the body before each change, of kept documents too.";
+            an_expired_cell_is_absent_at_once []
+                "An expired cell is absent for reads, lists and conditions; written anew it goes on counting.";
+            a_decided_command_is_remembered_within_the_horizon [12]
+                "A decided command is remembered as long as the horizon says, for ever without one.";
         }
         limits Limits {
             a_batch_has_as_many_writes_as_allowed_and_no_more []

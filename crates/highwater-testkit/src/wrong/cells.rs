@@ -59,13 +59,16 @@ impl DelegateCells for StartsAgain {
 
     async fn read(&self, key: &CellKey) -> Result<Option<Cell>, ReadError> {
         let cell = self.right().read(key).await?;
-        Ok(cell.map(|cell| Cell::new(cell.key, self.show(key, cell.etag), cell.value)))
+        Ok(cell.map(|mut cell| {
+            cell.etag = self.show(key, cell.etag);
+            cell
+        }))
     }
 
-    async fn write(&self, write: CellWrite) -> Result<ETag, CellError> {
+    async fn write(&self, mut write: CellWrite) -> Result<ETag, CellError> {
         let key = write.key.clone();
-        let expect = self.truth(&key, write.expect);
-        let etag = match self.right().write(CellWrite::new(key.clone(), expect, write.value)).await {
+        write.expect = self.truth(&key, write.expect);
+        let etag = match self.right().write(write).await {
             Err(CellError::Conflict { key, found: Found::Item(etag) }) => {
                 let found = Found::Item(self.show(&key, etag));
                 return Err(CellError::Conflict { key, found });

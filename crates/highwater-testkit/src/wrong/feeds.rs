@@ -46,7 +46,8 @@ impl DelegateStore for LateArrivals {
         let (shown, mut missed) = (lock(&self.shown), lock(&self.missed));
         page.changes.retain(|change| {
             let place = (change.partition, change.position);
-            let shown = shown.contains(&place);
+            // Nobody waits for the commit of an expiry.
+            let shown = shown.contains(&place) || change.op == ChangeOp::EXPIRE;
             if !shown {
                 missed.insert(place);
             }

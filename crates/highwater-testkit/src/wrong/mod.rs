@@ -4,6 +4,7 @@ mod cells;
 mod commands;
 mod commits;
 mod feeds;
+mod lives;
 mod poison;
 mod queues;
 mod views;
@@ -122,6 +123,41 @@ macro_rules! __every_wrong {
             follows_the_clock_backwards
                 "Takes the time of a change from the clock as it is."
                 breaks the_time_of_changes_never_runs_backwards;
+        }
+        lives {
+            shows_items_until_they_are_swept
+                "Shows an item for a while after its time to live has passed."
+                breaks an_expired_item_is_absent_at_once;
+            takes_expired_items_for_living_ones
+                "Lets a write through that expects the ETag of an item which has expired."
+                breaks an_expired_item_fits_only_conditions_of_absence;
+            writes_over_expired_items_in_silence
+                "Leaves the expiry of an item out of the log."
+                breaks a_write_over_an_expired_item_shows_its_expiry_first;
+            keeps_the_first_life_of_an_item
+                "Lets an item expire at the time that was set first."
+                breaks a_put_sets_the_life_anew_and_a_kept_document_leaves_it;
+            accepts_any_life
+                "Cuts a time to live that is out of its range."
+                breaks a_life_out_of_range_is_refused;
+            shows_kept_documents_without_their_body
+                "Shows only the last change in the latest mode, and no body if that kept it."
+                breaks the_latest_mode_shows_each_changed_item_once_with_its_body;
+            shows_deletions_in_the_latest_mode
+                "Shows deletions in the latest mode."
+                breaks the_latest_mode_shows_no_deletion;
+            shows_expired_items_in_the_latest_mode
+                "Goes on showing in the latest mode what has expired."
+                breaks a_marked_item_is_shown_in_the_latest_mode_until_it_expires;
+            gives_the_body_after_a_change_as_the_one_before
+                "Gives the body after a change where the one before is asked for."
+                breaks bodies_before_the_changes_come_on_request;
+            lists_expired_cells
+                "Lists cells whose time to live has passed."
+                breaks an_expired_cell_is_absent_at_once;
+            forgets_commands_after_a_week
+                "Forgets decided commands after a week, whatever the horizon."
+                breaks a_decided_command_is_remembered_within_the_horizon;
         }
         queues {
             accepts_stale_receipts
