@@ -8,6 +8,8 @@ use crate::instance::{Instance, Observer};
 use crate::lease::LeaseTimes;
 use crate::open;
 use crate::processor::Processor;
+use crate::recurring::{Declared, Recurring};
+use crate::schedule::Schedule;
 use crate::view::View;
 use crate::view_sink::{DocumentSink, ViewSink};
 use crate::worker::{Worker, WorkerOptions};
@@ -110,6 +112,7 @@ pub struct EngineBuilder {
     deciders: Vec<(&'static str, Arc<dyn Decider>)>,
     views: Vec<(&'static str, Arc<dyn ViewSink>)>,
     processors: Vec<Processor>,
+    recurring: Vec<Declared>,
     faults: Vec<String>,
 }
 
@@ -137,6 +140,7 @@ impl EngineBuilder {
             deciders: Vec::new(),
             views: Vec::new(),
             processors: Vec::new(),
+            recurring: Vec::new(),
             faults: Vec::new(),
         }
     }
@@ -176,6 +180,16 @@ impl EngineBuilder {
     /// Runs a processor or a subscriber.
     pub fn processor(mut self, processor: Processor) -> Self {
         self.processors.push(processor);
+        self
+    }
+
+    /// Sends a command again and again, by a cron expression. The roles that work on commands do it; several processes
+    /// that declare the same send it once.
+    pub fn recurring<A: Aggregate>(mut self, recurring: Recurring<A>) -> Self {
+        match recurring.declare() {
+            Ok(declared) => self.recurring.push(declared),
+            Err(faults) => self.faults.extend(faults),
+        }
         self
     }
 
@@ -259,6 +273,19 @@ impl EngineBuilder {
                 faults.push(format!("processor `{}` has no handler", processor.name));
             }
         }
+        let mut seen = BTreeSet::new();
+        for recurring in &self.recurring {
+            let (name, container) = (&*recurring.name, recurring.container);
+            if !seen.insert(name) {
+                faults.push(format!("two recurring commands are named `{name}`"));
+            }
+            if self.deciders.iter().all(|(known, _)| *known != container) {
+                faults.push(format!(
+                    "the recurring command `{name}` is for the aggregate `{container}`, which is not registered: add \
+                     `.aggregate::<…>(…)`"
+                ));
+            }
+        }
         if self.instance.is_empty() || self.instance.len() > 64 || self.instance.contains(char::is_control) {
             faults.push("the instance name must be 1 to 64 bytes without control characters".into());
         }
@@ -340,7 +367,21 @@ impl EngineBuilder {
             followers.push(Arc::new(follower(&processor.name, containers, sink, Some(&processor))));
         }
         let worker = Arc::new(Worker::new(core.clone(), instance.incarnation.clone()));
+        let schedule = |declared| Arc::new(Schedule::new(core.clone(), declared));
+        let schedules = self.recurring.into_iter().map(schedule).collect();
         let (role, driven, times) = (self.role, self.driven, self.times);
-        Engine::start(Parts { core, worker, instance, followers, views, role, driven, times, stop }).await
+        Engine::start(Parts {
+            core,
+            worker,
+            schedules,
+            instance,
+            followers,
+            views,
+            role,
+            driven,
+            times,
+            stop,
+        })
+        .await
     }
 }

@@ -47,6 +47,9 @@ pub struct WriteIdempotentEffects;
 #[doc = include_str!("../../../docs/how-to/keep-a-value-unique.md")]
 pub struct KeepAValueUnique;
 
+#[doc = include_str!("../../../docs/how-to/run-commands-on-a-schedule.md")]
+pub struct RunCommandsOnASchedule;
+
 #[doc = include_str!("../../../docs/explanation/consistency-tokens.md")]
 pub struct ConsistencyTokens;
 

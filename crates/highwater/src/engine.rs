@@ -10,6 +10,7 @@ use crate::handler::{Failed, HandlerError};
 use crate::instance::Instance;
 use crate::lease::LeaseTimes;
 use crate::outcome::OutcomeRequest;
+use crate::schedule::Schedule;
 use crate::send::Send;
 use crate::settle::{Settled, Step};
 use crate::status::{self, Status, WorkerStatus};
@@ -36,6 +37,7 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     core: Arc<Core>,
     worker: Arc<Worker>,
+    schedules: Vec<Arc<Schedule>>,
     instance: Arc<Instance>,
     followers: Vec<Arc<Follower>>,
     views: BTreeSet<&'static str>,
@@ -65,6 +67,7 @@ impl Inner {
 pub(crate) struct Parts {
     pub(crate) core: Arc<Core>,
     pub(crate) worker: Arc<Worker>,
+    pub(crate) schedules: Vec<Arc<Schedule>>,
     pub(crate) instance: Arc<Instance>,
     pub(crate) followers: Vec<Arc<Follower>>,
     pub(crate) views: BTreeSet<&'static str>,
@@ -109,10 +112,11 @@ impl Engine {
     }
 
     pub(crate) async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { core, worker, instance, followers, views, role, driven, times, stop } = parts;
+        let Parts { core, worker, schedules, instance, followers, views, role, driven, times, stop } = parts;
         let inner = Inner {
             core,
             worker,
+            schedules,
             instance,
             followers,
             views,
@@ -125,6 +129,12 @@ impl Engine {
             last_beat: watch::Sender::new(false),
         };
         let engine = Self(Arc::new(inner));
+        if role.works() {
+            for schedule in &engine.0.schedules {
+                let taken_up = schedule.take_up().await;
+                taken_up.map_err(|error| StartError::Open { reason: error.to_string() })?;
+            }
+        }
         if engine.0.driven.is_none() {
             engine.spawn(times).await?;
         }
@@ -136,6 +146,10 @@ impl Engine {
         let mut tasks = inner.tasks.lock().await;
         if inner.role.works() {
             tasks.spawn(supervised("worker", inner.worker.clone().run(inner.stop.subscribe()), inner));
+            for schedule in &inner.schedules {
+                let run = schedule.clone().run(inner.stop.subscribe());
+                tasks.spawn(supervised("recurring command", run, inner));
+            }
         }
         if inner.role.follows() && !inner.followers.is_empty() {
             let first = inner.instance.beat().await;
@@ -234,6 +248,9 @@ impl Engine {
         loop {
             let before = settled.steps.len();
             if self.0.role.works() {
+                for schedule in &self.0.schedules {
+                    settled.steps.extend(schedule.look().await?);
+                }
                 settled.steps.extend(self.0.worker.step().await?);
             }
             if self.0.role.follows() {
@@ -269,7 +286,12 @@ impl Engine {
         };
         let processors: Vec<_> = inner.followers.iter().map(|follower| follower.status(&head)).collect();
         status::publish(inner.core.now(), &worker, &processors);
-        Ok(Status { instance: inner.instance.incarnation.clone(), head, worker, processors })
+        let mut recurring = Vec::new();
+        for schedule in &inner.schedules {
+            recurring.push(schedule.status(worker.running).await?);
+        }
+        let instance = inner.instance.incarnation.clone();
+        Ok(Status { instance, head, worker, processors, recurring })
     }
 
     /// Returns when a role of this engine has stopped because going on would do harm, with the reason. A program

@@ -45,7 +45,7 @@ impl<'a, A: Aggregate> Execute<'a, A> {
     async fn execute(self) -> Result<Outcome, ExecuteError> {
         let core = self.engine.core();
         let id = self.id.unwrap_or_else(CommandId::random);
-        let command = raw::<A>(self.engine, &self.to, &self.command, id)?;
+        let command = raw::<A>(core, &self.to, &self.command, id)?;
         let decider = core.deciders.get(&command.key.container);
         let decider = decider.ok_or(SendError::NotRegistered { container: A::CONTAINER })?;
         let committed = decider.decide(core, &command).await.map_err(|undecided| match undecided {

@@ -2,7 +2,7 @@
 //!
 //! # Where to go on
 //!
-//! * deciding: [`Aggregate`], [`Decision`], [`Engine::send`], [`Engine::execute`], [`Outcome`]
+//! * deciding: [`Aggregate`], [`Decision`], [`Engine::send`], [`Engine::execute`], [`Outcome`], [`Recurring`]
 //! * reading: [`View`], [`Follow`], [`ViewReader`], [`Freshness`], [`Token`], [`Session`]
 //! * following: [`Subscriber`], [`Processor`], [`Feed`]
 //! * testing: [`Engine::in_memory`], [`Engine::settle`], [`ManualClock`]
@@ -12,6 +12,7 @@ mod aggregate;
 mod builder;
 mod clock;
 mod core;
+mod cron;
 mod decide;
 #[cfg(doctest)]
 mod doctests;
@@ -28,6 +29,8 @@ mod open;
 mod outcome;
 mod processor;
 mod recorded;
+mod recurring;
+mod schedule;
 mod schema;
 mod send;
 mod session;
@@ -63,11 +66,12 @@ pub use lease::LeaseTimes;
 pub use outcome::{Outcome, OutcomeError, OutcomeRequest};
 pub use processor::{BatchContext, Changes, Processor};
 pub use recorded::Recorded;
+pub use recurring::{Missed, Planned, Recurring};
 pub use schema::{DecodeError, Old, OldKind, Upcaster};
 pub use send::{Send, SendError, Sent};
 pub use session::Session;
 pub use settle::{Settled, Step};
-pub use status::{Failure, PartitionStatus, ProcessorStatus, Status, WorkerStatus};
+pub use status::{Failure, PartitionStatus, ProcessorStatus, RecurringStatus, Status, WorkerStatus};
 pub use subscriber::Subscriber;
 pub use tagged::{TagError, Tagged};
 pub use timer::{Cancelling, Retiming, Timer, TimerError};

@@ -1,5 +1,6 @@
 use crate::address::Address;
 use crate::aggregate::Aggregate;
+use crate::core::Core;
 use crate::decide::RawCommand;
 use crate::engine::Engine;
 use crate::tagged::{self, TagError};
@@ -204,52 +205,57 @@ impl<'a, A: Aggregate> Send<'a, A> {
     async fn send(self) -> Result<Sent, SendError> {
         let core = self.engine.core();
         let id = self.id.unwrap_or_else(CommandId::random);
-        let command = raw::<A>(self.engine, &self.to, &self.command, id)?;
-        let mut pending = Pending::of(&command, &core.queue);
-        if self.delay > LONGEST_DELAY {
-            let (what, range) = ("the delay of a command".into(), "at most 100 years".into());
-            return Err(SendError::Queue(PutError::OutOfRange { what, range }));
-        }
-        let delayed = !self.delay.is_zero();
-        pending.due = delayed.then(|| core.now().plus(self.delay));
-        let limits = core.backend.queue.limits();
-        let mut body = to_message(&command, delayed, false)?;
-        if body.as_bytes().len() > limits.message_bytes {
-            pending.data = serde_json::from_slice(command.data.as_bytes()).ok();
-            body = to_message(&command, delayed, true)?;
-        }
-        let value = pending.json()?;
-        if value.as_bytes().len() > limits.cell_bytes {
-            return Err(SendError::TooLarge { size: value.as_bytes().len(), limit: limits.cell_bytes });
-        }
-        let mut message =
-            NewMessage::new(body.bytes()).id(id.into()).delay(self.delay.min(limits.longest_delay));
-        message.depth_limit = core.queue_limit;
-        let first_time = message.clone().cell(Pending::cell(id)?, value);
-        let mut timer = None;
-        let repeated = match core.backend.queue.put(&core.queue, first_time).await {
-            Ok(put) => {
-                timer = put.receipt.filter(|_| delayed).map(|receipt| Timer::new(&command, &receipt));
-                false
-            }
-            Err(PutError::CellConflict { found }) => {
-                let first = Pending::read(&found)?;
-                if first.cancelled {
-                    return Err(SendError::Cancelled { id });
-                }
-                if first.fingerprint != pending.fingerprint {
-                    return Err(SendError::CommandIdReused { id });
-                }
-                // Whoever wrote the cell may have died before the message was put.
-                core.backend.queue.put(&core.queue, message).await.map_err(refused)?;
-                true
-            }
-            Err(error) => return Err(refused(error)),
-        };
-        metrics::counter!("highwater_commands_sent_total").increment(1);
-        tracing::debug!(command = %id, name = command.name, key = %command.key, repeated, "sent");
-        Ok(Sent { id, repeated, timer })
+        let command = raw::<A>(core, &self.to, &self.command, id)?;
+        put(core, &command, self.delay).await
     }
+}
+
+/// Puts a command into the queue, to be decided after `delay`.
+pub(crate) async fn put(core: &Core, command: &RawCommand, delay: Duration) -> Result<Sent, SendError> {
+    let id = command.id;
+    let mut pending = Pending::of(command, &core.queue);
+    if delay > LONGEST_DELAY {
+        let (what, range) = ("the delay of a command".into(), "at most 100 years".into());
+        return Err(SendError::Queue(PutError::OutOfRange { what, range }));
+    }
+    let delayed = !delay.is_zero();
+    pending.due = delayed.then(|| core.now().plus(delay));
+    let limits = core.backend.queue.limits();
+    let mut body = to_message(command, delayed, false)?;
+    if body.as_bytes().len() > limits.message_bytes {
+        pending.data = serde_json::from_slice(command.data.as_bytes()).ok();
+        body = to_message(command, delayed, true)?;
+    }
+    let value = pending.json()?;
+    if value.as_bytes().len() > limits.cell_bytes {
+        return Err(SendError::TooLarge { size: value.as_bytes().len(), limit: limits.cell_bytes });
+    }
+    let mut message = NewMessage::new(body.bytes()).id(id.into()).delay(delay.min(limits.longest_delay));
+    message.depth_limit = core.queue_limit;
+    let first_time = message.clone().cell(Pending::cell(id)?, value);
+    let mut timer = None;
+    let repeated = match core.backend.queue.put(&core.queue, first_time).await {
+        Ok(put) => {
+            timer = put.receipt.filter(|_| delayed).map(|receipt| Timer::new(command, &receipt));
+            false
+        }
+        Err(PutError::CellConflict { found }) => {
+            let first = Pending::read(&found)?;
+            if first.cancelled {
+                return Err(SendError::Cancelled { id });
+            }
+            if first.fingerprint != pending.fingerprint {
+                return Err(SendError::CommandIdReused { id });
+            }
+            // Whoever wrote the cell may have died before the message was put.
+            core.backend.queue.put(&core.queue, message).await.map_err(refused)?;
+            true
+        }
+        Err(error) => return Err(refused(error)),
+    };
+    metrics::counter!("highwater_commands_sent_total").increment(1);
+    tracing::debug!(command = %id, name = command.name, key = %command.key, repeated, "sent");
+    Ok(Sent { id, repeated, timer })
 }
 
 fn unwritable(error: InvalidJson) -> SendError {
@@ -276,13 +282,13 @@ impl<'a, A: Aggregate> IntoFuture for Send<'a, A> {
 
 /// A typed command as its target, name and data.
 pub(crate) fn raw<A: Aggregate>(
-    engine: &Engine,
+    core: &Core,
     to: &Address,
     command: &A::Command,
     id: CommandId,
 ) -> Result<RawCommand, SendError> {
     let unknown = SendError::NotRegistered { container: A::CONTAINER };
-    let Some(container) = engine.core().deciders.keys().find(|name| name.as_str() == A::CONTAINER) else {
+    let Some(container) = core.deciders.keys().find(|name| name.as_str() == A::CONTAINER) else {
         return Err(unknown);
     };
     let key = to.within(container)?;

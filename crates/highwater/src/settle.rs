@@ -1,5 +1,5 @@
 use crate::handler::HandlerError;
-use highwater_core::{MessageId, Partition, Verdict};
+use highwater_core::{CommandId, MessageId, Partition, Timestamp, Verdict};
 
 /// One thing that an engine did.
 #[derive(Debug, Clone)]
@@ -37,6 +37,22 @@ pub enum Step {
     Lost {
         /// The message.
         message: MessageId,
+    },
+    /// A recurring command was sent, perhaps once more under the same id.
+    Fired {
+        /// The name it recurs under.
+        recurring: String,
+        /// When it was planned for.
+        planned: Timestamp,
+        /// Its id.
+        command: CommandId,
+    },
+    /// A recurring command could not be sent and will be tried again later.
+    NotFired {
+        /// The name it recurs under.
+        recurring: String,
+        /// Why.
+        error: HandlerError,
     },
     /// A worker cannot go on.
     Fatal {
@@ -86,7 +102,10 @@ impl Settled {
     /// What was parked or failed, in order; empty if all went well.
     pub fn trouble(&self) -> Vec<&Step> {
         let well = |step: &&Step| {
-            !matches!(step, Step::Decided { .. } | Step::PutOff { .. } | Step::Processed { .. })
+            !matches!(
+                step,
+                Step::Decided { .. } | Step::PutOff { .. } | Step::Processed { .. } | Step::Fired { .. }
+            )
         };
         self.steps.iter().filter(well).collect()
     }

@@ -13,6 +13,28 @@ pub struct Status {
     pub worker: WorkerStatus,
     /// The processors that run in this process: views, subscribers and others.
     pub processors: Vec<ProcessorStatus>,
+    /// The recurring commands that this program declares.
+    pub recurring: Vec<RecurringStatus>,
+}
+
+/// A command that is sent again and again.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct RecurringStatus {
+    /// The name it recurs under.
+    pub name: String,
+    /// The cron expression.
+    pub expression: String,
+    /// The time zone that the expression is read in.
+    pub time_zone: String,
+    /// Whether this process sends it.
+    pub running: bool,
+    /// When it comes next; in the past while it is overdue.
+    pub next: Option<Timestamp>,
+    /// What it was last sent for, by any process: the planned time.
+    pub last: Option<Timestamp>,
+    /// Why this process could not send it.
+    pub failure: Option<Failure>,
 }
 
 /// The command queue and the worker of this process.
@@ -73,7 +95,7 @@ pub struct PartitionStatus {
     pub failure: Option<Failure>,
 }
 
-/// A failure that keeps a partition from moving.
+/// A failure that keeps a partition or a recurring command from moving.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Failure {
@@ -81,7 +103,7 @@ pub struct Failure {
     pub at: Timestamp,
     /// How often in a row.
     pub attempt: u32,
-    /// The position of the first change of the batch.
+    /// The position of the first change of the batch, of a partition.
     pub position: Option<u64>,
     /// What went wrong.
     pub error: String,

@@ -11,6 +11,7 @@ mod loading;
 mod mistakes;
 mod poison;
 mod processors;
+mod recurring;
 mod running;
 mod stretches;
 mod timers;
