@@ -7,6 +7,7 @@ mod damage;
 mod depths;
 mod expiring;
 mod faults;
+mod kept;
 mod lost;
 mod opening;
 mod processes;
