@@ -65,7 +65,7 @@ pub use queue::{
 pub use store::{Store, StoreId, StoreInfo};
 pub use token::{InvalidToken, Reached, Token};
 pub use view_store::{
-    Claim, Document, DocumentKey, DocumentWrite, Marks, ViewBatch, ViewName, ViewReached, ViewSlot,
+    Claim, Document, DocumentKey, DocumentWrite, Healing, Marks, ViewBatch, ViewName, ViewReached, ViewSlot,
     ViewStore, ViewWriteError,
 };
 pub use wake::{Waiting, Wake, Waker};

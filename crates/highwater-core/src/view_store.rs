@@ -1,4 +1,7 @@
-use crate::{Body, EngineError, Epoch, Limits, Name, Partition, Position, ReadError, StoreId, Wake};
+use crate::{
+    Body, Diverged, EngineError, Epoch, Limits, Lineage, Name, Partition, Position, Reached, ReadError,
+    StoreId, Wake,
+};
 use async_trait::async_trait;
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -147,6 +150,17 @@ pub struct ViewReached {
     pub epoch: Epoch,
     /// The position in each partition that has one.
     pub positions: BTreeMap<Partition, Position>,
+    /// Present while a view that was cleared has not come as far again as it must.
+    pub healing: Option<Healing>,
+}
+
+/// A view that was cleared and is being built again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Healing {
+    /// Why it was cleared.
+    pub reason: String,
+    /// Where it has yet to come to, in each partition that is not there yet.
+    pub until: BTreeMap<Partition, Position>,
 }
 
 /// Why a batch was not written. Nothing of it was.
@@ -176,6 +190,14 @@ pub enum ViewWriteError {
         found: StoreId,
         /// The store that asked for a slot.
         asked: StoreId,
+    },
+    /// The view lies beyond what the store shares with the life in which the view was built.
+    #[error("view {view}: {diverged}")]
+    Diverged {
+        /// The view.
+        view: ViewName,
+        /// The first slot beyond.
+        diverged: Diverged,
     },
     /// A document or its key is too large, or the batch has too many documents.
     #[error("{what}: {size} is over the limit of {limit}")]
@@ -207,6 +229,22 @@ pub trait ViewStore: Send + Sync + 'static {
     /// [`ViewWriteError::OtherStore`]: its documents carry marks of items of that store, and items of two stores can
     /// have the same address. A view over several stores has to declare them, which nothing here can do yet.
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError>;
+
+    /// Carries a whole generation over into the life that its store is in: if no slot lies beyond what the lives share,
+    /// all slots are of [`Lineage::epoch`] from here on and keep their positions; else nothing changes and the error is
+    /// [`ViewWriteError::Diverged`]. Claims of the earlier life are refused afterwards.
+    async fn adopt(&self, slot: &ViewSlot, claim: Claim, lineage: &Lineage) -> Result<Claim, ViewWriteError>;
+
+    /// Empties a whole generation, if the claim still holds: every document and tombstone goes, every slot is in the life
+    /// `until.epoch` and before the first position. All other claims of the generation are refused afterwards. Until
+    /// it has come to `until` again, [`ViewReached::healing`] says so, with the reason.
+    async fn clear(
+        &self,
+        slot: &ViewSlot,
+        claim: Claim,
+        until: &Reached,
+        reason: &str,
+    ) -> Result<Claim, ViewWriteError>;
 
     /// Writes documents and progress together, if the claim still holds and every document is as expected;
     /// returns once that is durable.

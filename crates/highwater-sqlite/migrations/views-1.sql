@@ -2,10 +2,12 @@ CREATE TABLE view (
     id         INTEGER PRIMARY KEY,
     name       TEXT    NOT NULL,
     generation INTEGER NOT NULL,
+    healing    TEXT,
     UNIQUE (name, generation)
 );
 
--- How far each view has come in each partition of a store, and who may write it.
+-- How far each view has come in each partition of a store, and who may write it. A view that was cleared, for the
+-- reason in `healing`, is whole again when each position is at least `until`.
 CREATE TABLE slot (
     view        INTEGER NOT NULL,
     store       BLOB    NOT NULL,
@@ -13,6 +15,7 @@ CREATE TABLE slot (
     owner_epoch INTEGER NOT NULL,
     store_epoch INTEGER NOT NULL,
     position    INTEGER,
+    until       INTEGER,
     PRIMARY KEY (view, store, partition)
 ) WITHOUT ROWID;
 

@@ -61,7 +61,7 @@ pub(crate) fn damaged(partition: Partition, position: i64, cause: impl Into<Cow<
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the change at position {position} of partition {partition} is damaged: {cause}; see `highwater doctor` for what can still be read, then restore from a backup"
+    "the change at position {position} of partition {partition} is damaged: {cause}; restore from a backup"
 )]
 struct DamagedChange {
     partition: Partition,

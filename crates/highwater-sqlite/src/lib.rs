@@ -37,9 +37,11 @@
 //! ```
 
 mod append;
+mod backup;
 mod cells;
 mod checksum;
 mod commit;
+mod content;
 mod depths;
 mod disk;
 mod engine;
@@ -62,6 +64,7 @@ mod queue;
 mod queue_reads;
 mod readers;
 mod reserve;
+mod restore;
 mod schema;
 mod store;
 mod sweep;
@@ -73,8 +76,11 @@ mod witness;
 mod write_ahead_log;
 mod writer;
 
+pub use backup::{BackupError, Progress, backup, verify_backup};
+pub use content::Manifest;
 pub use open::open;
 pub use open_error::OpenError;
 pub use options::{Options, Synchronous};
+pub use restore::{RestoreError, Restored, restore};
 pub use store::Sqlite;
 pub use view_store::SqliteViews;

@@ -30,6 +30,11 @@ impl Location {
         Self::File { path: path.to_owned(), synchronous: options.synchronous }
     }
 
+    /// A file that is not opened for writing.
+    pub(crate) fn plain(path: &Path) -> Self {
+        Self::file(path, &Options::default())
+    }
+
     /// What messages call it.
     pub(crate) fn shown(&self) -> &Path {
         match self {

@@ -145,18 +145,22 @@ pub(crate) fn change(
     memory: &mut Memory,
 ) -> rusqlite::Result<Change> {
     let position = row.get_ref(0)?.as_i64().unwrap_or(0);
-    let sound = fixed(row, &container)
-        .and_then(|fixed| Ok(fixed.checksum(&mut known.memory) == row.get_ref(15)?.as_i64()?))
-        .unwrap_or(false);
-    if !sound {
+    if !is_sound(row, &container, &mut known.memory) {
         return Err(damaged(partition, position, "its checksum does not fit"));
     }
     read(row, partition, container, known, memory)
         .map_err(|error| damaged(partition, position, error.to_string()))
 }
 
+/// Whether a row of `after` or `at` has the checksum of what it says.
+pub(crate) fn is_sound(row: &Row<'_>, container: &Name, memory: &mut Vec<u8>) -> bool {
+    fixed(row, container)
+        .and_then(|fixed| Ok(fixed.checksum(memory) == row.get_ref(15)?.as_i64()?))
+        .unwrap_or(false)
+}
+
 /// What a row's checksum is made of.
-pub(crate) fn fixed<'a>(row: &'a Row<'_>, container: &'a Name) -> rusqlite::Result<Fixed<'a>> {
+fn fixed<'a>(row: &'a Row<'_>, container: &'a Name) -> rusqlite::Result<Fixed<'a>> {
     let number = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_i64()?);
     let schema = row.get_ref(12)?;
     Ok(Fixed {

@@ -24,6 +24,9 @@ pub(crate) struct Schema {
 pub(crate) const STORE: Schema =
     Schema { what: "store", application: 0x4877_5374, steps: &[include_str!("../migrations/store-1.sql")] };
 
+/// A backup of a store, which nobody may open as one: `HwBk`. Its schema is that of the store.
+pub(crate) const BACKUP: Schema = Schema { what: "backup", application: 0x4877_426b, steps: STORE.steps };
+
 /// A view store: `HwVw`.
 pub(crate) const VIEWS: Schema = Schema {
     what: "view store",
@@ -69,6 +72,19 @@ impl Schema {
         Ok(connection)
     }
 
+    /// Refuses a database that is not one of this kind and of the latest schema.
+    pub(crate) fn require(&self, location: &Location, connection: &Connection) -> Result<(), OpenError> {
+        let path = || location.shown().display().to_string();
+        match self.recognise(location, connection)? {
+            found if found == self.steps.len() => Ok(()),
+            0 => Err(OpenError::Foreign { path: path(), expected: self.what, found: "it is empty" }),
+            _ => Err(OpenError::other(
+                location.shown(),
+                "its schema is old; open it once with this program's engine",
+            )),
+        }
+    }
+
     /// Whether a database is one of this kind and schema.
     pub(crate) fn is(&self, connection: &Connection) -> bool {
         let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
@@ -92,6 +108,9 @@ impl Schema {
             return foreign(match application {
                 id if id == i64::from(STORE.application) => "it is a Highwater store",
                 id if id == i64::from(VIEWS.application) => "it is a Highwater view store",
+                id if id == i64::from(BACKUP.application) => {
+                    "it is a backup, to be put back with `highwater restore`"
+                }
                 _ => "it is another application's SQLite database",
             });
         }

@@ -35,6 +35,8 @@ pub struct Sqlite {
     layout: Arc<Layout>,
     limits: Limits,
     clock: Arc<dyn Clock>,
+    /// Absent in memory.
+    path: Option<std::path::PathBuf>,
     store_waker: Waker,
     queue_waker: Waker,
     watch: Option<Watch>,
@@ -111,7 +113,8 @@ impl Sqlite {
         let writer = Writer::start(connection, engine)
             .map_err(|error| OpenError::other(location.shown(), error.to_string()))?;
         let limits = options.limits;
-        Ok(Arc::new(Self { layout, limits, clock, store_waker, queue_waker, watch, readers, writer }))
+        let path = (!location.in_memory()).then(|| location.shown().to_owned());
+        Ok(Arc::new(Self { layout, limits, clock, path, store_waker, queue_waker, watch, readers, writer }))
     }
 
     /// Finishes the work that was handed over, moves the write-ahead log into the file and closes it. What is
@@ -124,6 +127,14 @@ impl Sqlite {
             readers.close().await;
         }
         self.writer.close().await;
+    }
+
+    pub(crate) fn path(&self) -> Option<std::path::PathBuf> {
+        self.path.clone()
+    }
+
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
     }
 
     /// Writes something that is done in a few statements.

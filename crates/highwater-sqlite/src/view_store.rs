@@ -12,8 +12,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use highwater_core::{
-    Claim, Document, DocumentKey, EngineError, Epoch, Limits, ReadError, StoreId, ViewBatch, ViewName,
-    ViewReached, ViewSlot, ViewStore, ViewWriteError, Waiting, Wake, Waker,
+    Claim, Document, DocumentKey, EngineError, Epoch, Limits, Lineage, Reached, ReadError, StoreId,
+    ViewBatch, ViewName, ViewReached, ViewSlot, ViewStore, ViewWriteError, Waiting, Wake, Waker,
 };
 use rusqlite::Connection;
 use std::{path::Path, sync::Arc};
@@ -176,6 +176,24 @@ impl ViewStore for SqliteViews {
         let slot = slot.clone();
         self.write_one("claim", Wakes::NOBODY, move |connection| views::claim(connection, &slot, store_epoch))
             .await
+    }
+
+    async fn adopt(&self, slot: &ViewSlot, claim: Claim, lineage: &Lineage) -> Result<Claim, ViewWriteError> {
+        let (slot, lineage) = (slot.clone(), lineage.clone());
+        let adopt = move |connection: &Connection| views::adopt(connection, &slot, claim, &lineage);
+        self.write_one("adopt", Wakes::VIEWS, adopt).await
+    }
+
+    async fn clear(
+        &self,
+        slot: &ViewSlot,
+        claim: Claim,
+        until: &Reached,
+        reason: &str,
+    ) -> Result<Claim, ViewWriteError> {
+        let (slot, until, reason) = (slot.clone(), until.clone(), reason.to_owned());
+        let clear = move |connection: &Connection| views::clear(connection, &slot, claim, &until, &reason);
+        self.write_one("clear", Wakes::VIEWS, clear).await
     }
 
     async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {

@@ -2,8 +2,8 @@
 
 use crate::fault::{int, uint, unreadable};
 use highwater_core::{
-    Body, Claim, Document, Epoch, Json, Marks, Partition, Position, StoreId, ViewBatch, ViewName,
-    ViewReached, ViewSlot, ViewWriteError, failpoint,
+    Body, Claim, Document, Epoch, Healing, Json, Lineage, Marks, Partition, Position, Reached, StoreId,
+    ViewBatch, ViewName, ViewReached, ViewSlot, ViewWriteError, failpoint,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::collections::BTreeMap;
@@ -77,23 +77,86 @@ pub(crate) fn claim(
     Ok(Ok(Claim::new(uint(owner_epoch)?, Epoch(uint(epoch)?), position)))
 }
 
+/// The number of the view, if the claim holds.
+fn held(connection: &Connection, slot: &ViewSlot, claim: &Claim) -> rusqlite::Result<Option<i64>> {
+    let Some(view) = view_id(connection, &slot.view)? else { return Ok(None) };
+    let Some((owner_epoch, store_epoch, position)) = slot_row(connection, view, slot)? else {
+        return Ok(None);
+    };
+    let position = position.and_then(|number| Position::new(number.unsigned_abs()));
+    let holds = uint(owner_epoch)? == claim.owner_epoch
+        && Epoch(uint(store_epoch)?) == claim.store_epoch
+        && position == claim.position;
+    Ok((holds || failpoint::sabotaged("epoch-not-compared")).then_some(view))
+}
+
+pub(crate) fn adopt(
+    connection: &Connection,
+    slot: &ViewSlot,
+    claim: Claim,
+    lineage: &Lineage,
+) -> rusqlite::Result<Result<Claim, ViewWriteError>> {
+    let Some(view) = held(connection, slot, &claim)? else {
+        return Ok(Err(ViewWriteError::Fenced { slot: Box::new(slot.clone()) }));
+    };
+    let (store, epoch) = (slot.store.0.into_bytes(), int(lineage.epoch().0));
+    let mut others = connection.prepare_cached(
+        "SELECT store_epoch, partition, position FROM slot WHERE view = ?1 AND store = ?2 AND store_epoch <> ?3
+         ORDER BY partition",
+    )?;
+    let mut rows = others.query((view, store, epoch))?;
+    while let Some(row) = rows.next()? {
+        let position = Position::new(row.get::<_, Option<i64>>(2)?.unwrap_or(0).unsigned_abs());
+        if let Err(diverged) = lineage.check(Epoch(uint(row.get(0)?)?), Partition(row.get(1)?), position) {
+            return Ok(Err(ViewWriteError::Diverged { view: slot.view.clone(), diverged }));
+        }
+    }
+    connection
+        .prepare_cached(
+            "UPDATE slot SET store_epoch = ?3 WHERE view = ?1 AND store = ?2 AND store_epoch <> ?3",
+        )?
+        .execute((view, store, epoch))?;
+    Ok(Ok(Claim::new(claim.owner_epoch, lineage.epoch(), claim.position)))
+}
+
+pub(crate) fn clear(
+    connection: &Connection,
+    slot: &ViewSlot,
+    claim: Claim,
+    until: &Reached,
+    reason: &str,
+) -> rusqlite::Result<Result<Claim, ViewWriteError>> {
+    let Some(view) = held(connection, slot, &claim)? else {
+        return Ok(Err(ViewWriteError::Fenced { slot: Box::new(slot.clone()) }));
+    };
+    let (store, epoch) = (slot.store.0.into_bytes(), int(until.epoch.0));
+    connection.prepare_cached("DELETE FROM document WHERE view = ?1")?.execute([view])?;
+    connection
+        .prepare_cached(
+            "UPDATE slot SET position = NULL, until = NULL, store_epoch = ?2, owner_epoch = owner_epoch + 1
+             WHERE view = ?1",
+        )?
+        .execute((view, epoch))?;
+    let mut aim = connection.prepare_cached(
+        "INSERT INTO slot (view, store, partition, owner_epoch, store_epoch, until) VALUES (?1, ?2, ?3, 1, ?4, ?5)
+         ON CONFLICT (view, store, partition) DO UPDATE SET until = ?5",
+    )?;
+    for (partition, position) in &until.positions {
+        aim.execute((view, store, partition.0, epoch, int(position.get())))?;
+    }
+    connection.prepare_cached("UPDATE view SET healing = ?2 WHERE id = ?1")?.execute((view, reason))?;
+    let row = slot_row(connection, view, slot)?;
+    let (owner_epoch, ..) = row.ok_or_else(|| unreadable("a slot is not there"))?;
+    Ok(Ok(Claim::new(uint(owner_epoch)?, until.epoch, None)))
+}
+
 pub(crate) fn write(
     connection: &Connection,
     batch: &ViewBatch,
 ) -> rusqlite::Result<Result<(), ViewWriteError>> {
     let (slot, claim) = (&batch.slot, &batch.claim);
     let fenced = || Ok(Err(ViewWriteError::Fenced { slot: Box::new(slot.clone()) }));
-    let Some(view) = view_id(connection, &slot.view)? else { return fenced() };
-    let Some((owner_epoch, store_epoch, position)) = slot_row(connection, view, slot)? else {
-        return fenced();
-    };
-    let position = position.and_then(|number| Position::new(number.unsigned_abs()));
-    let holds = uint(owner_epoch)? == claim.owner_epoch
-        && Epoch(uint(store_epoch)?) == claim.store_epoch
-        && position == claim.position;
-    if !holds && !failpoint::sabotaged("epoch-not-compared") {
-        return fenced();
-    }
+    let Some(view) = held(connection, slot, claim)? else { return fenced() };
     let mut version =
         connection.prepare_cached("SELECT version FROM document WHERE view = ?1 AND key = ?2")?;
     for document in &batch.documents {
@@ -195,17 +258,32 @@ pub(crate) fn reached(
     store: StoreId,
 ) -> rusqlite::Result<Option<ViewReached>> {
     let Some(view) = view_id(connection, view)? else { return Ok(None) };
-    let mut statement = connection
-        .prepare_cached("SELECT partition, store_epoch, position FROM slot WHERE view = ?1 AND store = ?2")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT partition, store_epoch, position, until FROM slot WHERE view = ?1 AND store = ?2",
+    )?;
     let mut rows = statement.query((view, store.0.into_bytes()))?;
-    let (mut epoch, mut positions) = (None, BTreeMap::new());
+    let (mut epoch, mut positions, mut until) = (None, BTreeMap::new(), BTreeMap::new());
     while let Some(row) = rows.next()? {
         let slot_epoch = uint(row.get(1)?)?;
         epoch = Some(epoch.map_or(slot_epoch, |lowest: u64| lowest.min(slot_epoch)));
-        let position: Option<i64> = row.get(2)?;
+        let (row_partition, position): (u16, Option<i64>) = (row.get(0)?, row.get(2)?);
         if let Some(position) = position.and_then(|number| Position::new(number.unsigned_abs())) {
-            positions.insert(Partition(row.get(0)?), position);
+            positions.insert(Partition(row_partition), position);
+        }
+        let aim: Option<i64> = row.get(3)?;
+        if let Some(aim) = aim.filter(|aim| *aim > position.unwrap_or(0)) {
+            until.extend(Position::new(uint(aim)?).map(|aim| (Partition(row_partition), aim)));
         }
     }
-    Ok(epoch.map(|epoch| ViewReached { epoch: Epoch(epoch), positions }))
+    let healing = if until.is_empty() {
+        None
+    } else {
+        healing(connection, view)?.map(|reason| Healing { reason, until })
+    };
+    Ok(epoch.map(|epoch| ViewReached { epoch: Epoch(epoch), positions, healing }))
+}
+
+/// Why a view was cleared last.
+fn healing(connection: &Connection, view: i64) -> rusqlite::Result<Option<String>> {
+    connection.prepare_cached("SELECT healing FROM view WHERE id = ?1")?.query_row([view], |row| row.get(0))
 }

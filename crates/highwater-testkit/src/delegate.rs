@@ -316,6 +316,22 @@ pub trait DelegateViews: Send + Sync + 'static {
     }
 
     /// See the trait.
+    async fn adopt(&self, slot: &ViewSlot, claim: Claim, lineage: &Lineage) -> Result<Claim, ViewWriteError> {
+        self.right().adopt(slot, claim, lineage).await
+    }
+
+    /// See the trait.
+    async fn clear(
+        &self,
+        slot: &ViewSlot,
+        claim: Claim,
+        until: &Reached,
+        reason: &str,
+    ) -> Result<Claim, ViewWriteError> {
+        self.right().clear(slot, claim, until, reason).await
+    }
+
+    /// See the trait.
     async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {
         self.right().write(batch).await
     }
@@ -343,6 +359,20 @@ impl<T: DelegateViews> ViewStore for Delegate<T> {
 
     async fn claim(&self, slot: &ViewSlot, store_epoch: Epoch) -> Result<Claim, ViewWriteError> {
         self.0.claim(slot, store_epoch).await
+    }
+
+    async fn adopt(&self, slot: &ViewSlot, claim: Claim, lineage: &Lineage) -> Result<Claim, ViewWriteError> {
+        self.0.adopt(slot, claim, lineage).await
+    }
+
+    async fn clear(
+        &self,
+        slot: &ViewSlot,
+        claim: Claim,
+        until: &Reached,
+        reason: &str,
+    ) -> Result<Claim, ViewWriteError> {
+        self.0.clear(slot, claim, until, reason).await
     }
 
     async fn write(&self, batch: ViewBatch) -> Result<(), ViewWriteError> {

@@ -13,7 +13,7 @@ use crate::outcome::OutcomeRequest;
 use crate::schedule::Schedule;
 use crate::send::Send;
 use crate::settle::{Settled, Step};
-use crate::status::{self, Status, WorkerStatus};
+use crate::status::{self, ProcessorStatus, Status, WorkerStatus};
 use crate::unique::Unique;
 use crate::view::View;
 use crate::view_reader::ViewReader;
@@ -284,7 +284,10 @@ impl Engine {
             decided: inner.worker.decided.load(Relaxed),
             failed: inner.worker.failed.load(Relaxed),
         };
-        let processors: Vec<_> = inner.followers.iter().map(|follower| follower.status(&head)).collect();
+        let mut processors = Vec::with_capacity(inner.followers.len());
+        for follower in &inner.followers {
+            processors.push(ProcessorStatus { healing: follower.healing().await?, ..follower.status(&head) });
+        }
         status::publish(inner.core.now(), &worker, &processors);
         let mut recurring = Vec::new();
         for schedule in &inner.schedules {

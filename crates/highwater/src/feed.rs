@@ -2,8 +2,8 @@ use crate::engine::Engine;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use highwater_core::{
-    Change, ChangeRequest, EngineError, Epoch, FailureKind, FeedError, InvalidName, Name, Partition,
-    Position, ReadError, Store, StoreId, Timestamp,
+    Change, ChangeRequest, Diverged, EngineError, Epoch, FailureKind, FeedError, InvalidName, Name,
+    Partition, Position, ReadError, Store, StoreId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,14 +103,9 @@ pub enum PullError {
         /// What this feed reads.
         expected: String,
     },
-    /// The cursor was given in another epoch of the store: its places may mean other changes now.
-    #[error("the cursor is of epoch {found}, the store is in epoch {epoch}: begin again")]
-    Diverged {
-        /// The epoch of the cursor.
-        found: Epoch,
-        /// The epoch of the store.
-        epoch: Epoch,
-    },
+    /// The cursor stands beyond what the store shares with the life in which it was given: begin again.
+    #[error("the cursor has diverged: {0}")]
+    Diverged(#[from] Diverged),
     /// The feed failed.
     #[error(transparent)]
     Feed(#[from] FeedError),
@@ -155,7 +150,7 @@ impl<'a> Feed<'a> {
     ///
     /// # Errors
     /// [`PullError::OtherFeed`] when the cursor is of another store or other containers, [`PullError::Diverged`] when
-    /// it is of another epoch.
+    /// it stands beyond what the store shares with the life in which the cursor was given.
     pub fn resume(mut self, cursor: Cursor) -> Result<Self, PullError> {
         let info = self.engine.backend().store.info();
         let names = self.names();
@@ -164,9 +159,11 @@ impl<'a> Feed<'a> {
             let expected = format!("store {}, containers {names:?}", info.id);
             return Err(PullError::OtherFeed { found, expected });
         }
-        if cursor.epoch != info.epoch {
-            return Err(PullError::Diverged { found: cursor.epoch, epoch: info.epoch });
+        let lineage = self.engine.backend().store.lineage();
+        for (partition, position) in &cursor.positions {
+            lineage.check(cursor.epoch, *partition, Some(*position))?;
         }
+        let cursor = Cursor { epoch: info.epoch, ..cursor };
         self.cursor = Some(cursor);
         Ok(self)
     }

@@ -129,7 +129,15 @@ impl Follower {
             let behind = status.position.map(|position| Position::number(end).saturating_sub(position));
             PartitionStatus { behind, ..status.clone() }
         });
-        ProcessorStatus { name: self.name.to_string(), partitions: partitions.collect() }
+        ProcessorStatus { name: self.name.to_string(), healing: None, partitions: partitions.collect() }
+    }
+
+    /// Why the view is being built again, while it is.
+    pub(crate) async fn healing(&self) -> Result<Option<String>, HandlerError> {
+        let Sink::View(view) = &self.sink else { return Ok(None) };
+        let backend = &self.core.backend;
+        let reached = backend.views.reached(view.view(), backend.store.info().id).await?;
+        Ok(reached.and_then(|reached| reached.healing).map(|healing| healing.reason))
     }
 
     /// Works until told to stop. Returns the reason if it cannot go on.

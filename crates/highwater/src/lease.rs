@@ -1,7 +1,8 @@
 //! Who works on which partition of a processor: one lease per partition, kept as a cell.
 
+use crate::handler::HandlerError;
 use crate::send::constant;
-use highwater_core::{Cell, CellKey, EngineError, Epoch, Partition, Position, Timestamp};
+use highwater_core::{Cell, CellKey, Diverged, EngineError, Epoch, Lineage, Partition, Position, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -85,6 +86,35 @@ impl Lease {
     /// The place to go on from.
     pub(crate) fn position(&self) -> Option<Position> {
         self.checkpoint.or(self.start)
+    }
+
+    /// Makes the lease one of the life that the store is in. A place beyond what the lives share goes back to there:
+    /// other changes stand behind it. Says what was beyond, if anything was.
+    pub(crate) fn carry_over(
+        &mut self,
+        lineage: &Lineage,
+        partition: Partition,
+        is_view: bool,
+    ) -> Result<Option<Diverged>, HandlerError> {
+        if self.store_epoch == lineage.epoch() {
+            return Ok(None);
+        }
+        let mut lost = None;
+        for place in [&mut self.start, &mut self.checkpoint] {
+            match lineage.check(self.store_epoch, partition, *place) {
+                Ok(()) => {}
+                Err(diverged) if diverged.known || is_view => {
+                    *place = diverged.shared;
+                    lost = Some(diverged);
+                }
+                // Nobody knows which changes were handled: beginning anywhere would skip some or do some again.
+                Err(diverged) => return Err(HandlerError::permanent(diverged)),
+            }
+        }
+        // Whoever fences by the owner's epoch has seen those of the lost future, which began lower than this.
+        self.owner_epoch = self.owner_epoch.max(lineage.epoch().0);
+        (self.store_epoch, self.attempt, self.last_failure) = (lineage.epoch(), 0, None);
+        Ok(lost.filter(|_| !is_view))
     }
 
     pub(crate) fn read(cell: &Cell) -> Result<Self, EngineError> {

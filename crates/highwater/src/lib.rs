@@ -42,6 +42,7 @@ mod tend;
 mod timer;
 mod unique;
 mod view;
+mod view_claim;
 mod view_reader;
 mod view_sink;
 mod worker;
@@ -58,9 +59,9 @@ pub use handler::{ErrorClass, Failed, HandlerError};
 /// The contract that engines implement, whole.
 pub use highwater_core as contract;
 pub use highwater_core::{
-    Backend, Batch, Change, ChangeOp, Clock, CloudEvent, CommandId, EngineError, EventId, FailureKind,
-    ItemId, ItemKey, Json, MessageId, Name, NewMessage, Parked, Partition, PartitionKey, Position, Timestamp,
-    Token, Verdict, Version, Write, failpoint,
+    Backend, Batch, Change, ChangeOp, Clock, CloudEvent, CommandId, Diverged, EngineError, EventId,
+    FailureKind, ItemId, ItemKey, Json, MessageId, Name, NewMessage, Parked, Partition, PartitionKey,
+    Position, Timestamp, Token, Verdict, Version, Write, failpoint,
 };
 pub use lease::LeaseTimes;
 pub use outcome::{Outcome, OutcomeError, OutcomeRequest};

@@ -69,6 +69,8 @@ pub struct WorkerStatus {
 pub struct ProcessorStatus {
     /// Its name.
     pub name: String,
+    /// Why it is being built again from the beginning, while it is: only a view that knew more than its store.
+    pub healing: Option<String>,
     /// All partitions of the store. One that this process does not own says who does.
     pub partitions: Vec<PartitionStatus>,
 }

@@ -70,7 +70,10 @@ impl Follower {
         partition: Partition,
         lease: Option<&(Lease, ETag)>,
     ) -> Result<bool, HandlerError> {
-        let owner = lease.and_then(|(lease, _)| lease.owner.as_deref());
+        // An owner in another life of the store is gone: nobody had the store open when this life began.
+        let epoch = self.core.backend.store.info().epoch;
+        let owner = lease.filter(|(lease, _)| lease.store_epoch == epoch);
+        let owner = owner.and_then(|(lease, _)| lease.owner.as_deref());
         let mine = owner == Some(&*self.instance.incarnation);
         if let Some(slot) = held.slots.get(&partition) {
             if mine && lease.is_some_and(|(lease, _)| lease.owner_epoch == slot.lease.owner_epoch) {
@@ -117,15 +120,15 @@ impl Follower {
         lease: Option<(Lease, ETag)>,
     ) -> Result<Option<Slot>, HandlerError> {
         let (mut lease, expect) = match lease {
-            Some((lease, _)) if lease.store_epoch != self.core.backend.store.info().epoch => {
-                let text = format!(
-                    "the lease is of epoch {} of the store, which is in epoch {}: its places may mean other changes now",
-                    lease.store_epoch,
-                    self.core.backend.store.info().epoch
-                );
-                return Err(HandlerError::permanent(text));
+            Some((mut lease, etag)) => {
+                let lineage = self.core.backend.store.lineage();
+                // A view's own row says how far it is.
+                let is_view = matches!(self.sink, Sink::View(_));
+                if let Some(lost) = lease.carry_over(&lineage, partition, is_view)? {
+                    tracing::warn!(processor = %self.name, %lost, "what was handled beyond is lost; going on from there");
+                }
+                (lease, Expect::ETag(etag))
             }
-            Some((lease, etag)) => (lease, Expect::ETag(etag)),
             None => {
                 let store = &self.core.backend.store;
                 let start = self.start.position(&**store, partition).await?;

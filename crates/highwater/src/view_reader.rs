@@ -4,9 +4,10 @@ use crate::schema::{DecodeError, read_body};
 use crate::session::Session;
 use crate::view::View;
 use highwater_core::{
-    EngineError, FailureKind, InvalidName, Name, Position, ReadError, StoreId, StoreInfo, Token, ViewName,
-    ViewReached, failpoint,
+    Diverged, EngineError, FailureKind, InvalidName, Lineage, Name, Position, ReadError, StoreId, StoreInfo,
+    Token, ViewName, ViewReached, failpoint,
 };
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
@@ -31,8 +32,9 @@ pub enum Freshness {
         /// How many positions were missing, over all partitions.
         behind: u64,
     },
-    /// The token was given in another epoch of the store, or no store of this kind gave it: it cannot be compared.
-    Diverged,
+    /// The token, or the view, is of a life of the store that was lost in a restore, or no store of this kind gave the
+    /// token: nothing says how old the document is. A view is built again as soon as a projector runs.
+    Diverged(Diverged),
 }
 
 /// A document as a view holds it.
@@ -75,6 +77,10 @@ pub enum ViewReadError {
         /// The store that the view follows.
         follows: StoreId,
     },
+    /// The view holds rows of a life of the store that was lost in a restore. It is built again as soon as a projector
+    /// runs.
+    #[error("the view has diverged: {0}")]
+    Diverged(#[from] Diverged),
     /// The document cannot be read.
     #[error("document {key}: {source}")]
     Document {
@@ -117,7 +123,10 @@ impl<'a, V: View> ViewReader<'a, V> {
         after: Option<&str>,
         max: usize,
     ) -> Result<Vec<(String, V::Document)>, ViewReadError> {
-        let found = self.engine.backend().views.list(&name::<V>(self.engine)?, after, max).await?;
+        let (backend, name) = (self.engine.backend(), name::<V>(self.engine)?);
+        let reached = backend.views.reached(&name, backend.store.info().id).await?;
+        check(&backend.store.lineage(), reached.as_ref())?;
+        let found = backend.views.list(&name, after, max).await?;
         let mut documents = Vec::with_capacity(found.len());
         for document in found {
             let Some(body) = document.body else { continue };
@@ -179,16 +188,15 @@ impl<'a, V: View> GetDocument<'a, V> {
             }
         }
         let limit = self.limit.or(session.map(|session| session.patience())).unwrap_or_default();
-        let view = name::<V>(self.engine)?;
+        let (view, lineage) = (name::<V>(self.engine)?, core.backend.store.lineage());
         let began = core.clock.monotonic();
         let mut patience = Patience::new(core, limit, vec![views.wake()]);
         let mut waited = false;
         loop {
             let (document, reached) = views.document(&view, info.id, &self.key).await?;
-            let gap = gap(&self.token, &info, reached.as_ref());
-            let freshness = match gap {
+            let freshness = match gap(&self.token, &info, &lineage, reached.as_ref()) {
                 Gap::Behind(_) if failpoint::sabotaged("token-not-compared") => Freshness::Fresh,
-                Gap::Diverged => Freshness::Diverged,
+                Gap::Diverged(diverged) => Freshness::Diverged(diverged),
                 Gap::Behind(0) if waited => Freshness::Waited(core.clock.monotonic().saturating_sub(began)),
                 Gap::Behind(0) => Freshness::Fresh,
                 Gap::Behind(_) if patience.again().await => {
@@ -206,19 +214,38 @@ impl<'a, V: View> GetDocument<'a, V> {
 
 enum Gap {
     Behind(u64),
-    Diverged,
+    Diverged(Diverged),
 }
 
-/// How many positions a view lacks to have reached a token.
-fn gap(token: &Token, info: &StoreInfo, reached: Option<&ViewReached>) -> Gap {
-    let Some(wanted) = token.of(info.id) else { return Gap::Behind(0) };
-    if wanted.epoch != info.epoch || reached.is_some_and(|reached| reached.epoch != wanted.epoch) {
-        return Gap::Diverged;
+/// Whether everything that a view has reached is in the log of its store.
+fn check(lineage: &Lineage, reached: Option<&ViewReached>) -> Result<(), Diverged> {
+    reached.map_or(Ok(()), |reached| {
+        let mut positions = reached.positions.iter();
+        positions.try_for_each(|(at, position)| lineage.check(reached.epoch, *at, Some(*position)))
+    })
+}
+
+/// How many positions a view lacks to have reached a token, and to be whole.
+fn gap(token: &Token, info: &StoreInfo, lineage: &Lineage, reached: Option<&ViewReached>) -> Gap {
+    if let Err(diverged) = check(lineage, reached) {
+        return Gap::Diverged(diverged);
     }
-    if wanted.positions.keys().any(|partition| partition.0 >= info.partitions) {
-        return Gap::Diverged;
+    let mut wanted = reached
+        .and_then(|reached| reached.healing.clone())
+        .map_or_else(BTreeMap::new, |healing| healing.until);
+    if let Some(asked) = token.of(info.id) {
+        for (partition, position) in &asked.positions {
+            if partition.0 >= info.partitions {
+                return Gap::Diverged(Diverged::beyond(asked.epoch, *partition, *position, None));
+            }
+            if let Err(diverged) = lineage.check(asked.epoch, *partition, Some(*position)) {
+                return Gap::Diverged(diverged);
+            }
+            let most = wanted.entry(*partition).or_insert(*position);
+            *most = position.max(most).to_owned();
+        }
     }
-    let missing = wanted.positions.iter().map(|(partition, position)| {
+    let missing = wanted.iter().map(|(partition, position)| {
         let has = reached.and_then(|reached| reached.positions.get(partition).copied());
         position.get().saturating_sub(Position::number(has))
     });

@@ -5,6 +5,7 @@ use crate::guard::guard;
 use crate::handler::HandlerError;
 use crate::schema::read_body;
 use crate::view::{Folded, Folding, Sources, View};
+use crate::view_claim::claim;
 use highwater_core::{
     Body, Change, ChangePage, Claim, Document, DocumentKey, DocumentWrite, Json, Marks, Name, Partition,
     Position, ViewBatch, ViewName, ViewSlot, ViewWriteError, async_trait, failpoint,
@@ -182,16 +183,7 @@ impl<V: View> ViewSink for DocumentSink<V> {
     }
 
     async fn claim(&self, core: &Core, partition: Partition) -> Result<Claim, NotApplied> {
-        let epoch = core.backend.store.info().epoch;
-        let claim = core.backend.views.claim(&self.slot(core, partition), epoch).await?;
-        if claim.store_epoch == epoch {
-            return Ok(claim);
-        }
-        let text = format!(
-            "view {} was built in epoch {} of the store, which is in epoch {epoch}: raise GENERATION to build it again",
-            self.name, claim.store_epoch
-        );
-        Err(NotApplied::Failed(HandlerError::permanent(text)))
+        claim(core, &self.slot(core, partition)).await
     }
 
     async fn apply(

@@ -40,7 +40,7 @@ fn asked(query: Option<&str>, default: Option<Month>) -> Result<Month, Trouble> 
 /// be, the session of the request knows.
 async fn disabled(app: &App, month: Month) -> Result<(SoldOutDays, Option<&'static str>), Trouble> {
     let answer = app.engine.view::<MonthView>().get(month.to_string()).await?;
-    let stale = matches!(answer.freshness, Freshness::Stale { .. });
+    let stale = matches!(answer.freshness, Freshness::Stale { .. } | Freshness::Diverged(_));
     let notice = "The calendar has not caught up with your booking yet. It updates by itself; or reload it in a moment.";
     Ok((answer.document.unwrap_or_default(), stale.then_some(notice)))
 }

@@ -80,7 +80,7 @@ fn routes(engine: Engine, layer: ReadYourWrites) -> Router {
         let answer = engine.view::<Sums>().get(name).await?;
         let how = match answer.freshness {
             Freshness::Stale { .. } => "stale",
-            Freshness::Diverged => "diverged",
+            Freshness::Diverged(_) => "diverged",
             _ => "fresh",
         };
         Ok(format!("{} {how}", answer.document.unwrap_or_default()))

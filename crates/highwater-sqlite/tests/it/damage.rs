@@ -37,5 +37,5 @@ async fn a_change_that_was_altered_in_the_file_is_an_error_that_names_it() {
     set("body = NULL");
     let error = store.history(&key("a"), None, 10).await.unwrap_err().to_string();
     let named = format!("the change at position 2 of partition {partition} is damaged");
-    assert!(error.contains(&named) && error.contains("highwater doctor"), "{error}");
+    assert!(error.contains(&named) && error.contains("restore from a backup"), "{error}");
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail as the test itself may")]
 
+mod backups;
 mod conformance;
 mod damage;
 mod depths;

@@ -324,6 +324,14 @@ macro_rules! __every_rule {
                 "A document under the longest key is written; one byte more is refused.";
             marks_keep_many_sources_and_the_greatest_numbers [4]
                 "The marks of a document keep every source as written and every version.";
+            a_view_within_the_shared_history_goes_on_in_the_next_life [8]
+                "A view no slot of which is beyond what two lives share goes on, all of it, in the next life.";
+            a_view_beyond_the_shared_history_is_not_carried_over [8]
+                "A view with one slot beyond what two lives share has diverged, is told so and stays as it is.";
+            a_cleared_view_has_nothing_and_says_how_far_it_has_to_come [8]
+                "A view that is cleared has no document and no position, and says why and how far it has to come.";
+            clearing_a_view_fences_everybody_else_and_no_other_view [6]
+                "Only the owner of a slot clears a view; every other claim of it ends, and no other view is touched.";
             views_survive_opening_again [4] (needs Reopen)
                 "Documents, tombstones, positions and owner epochs are there after opening again.";
         }

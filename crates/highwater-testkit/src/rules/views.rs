@@ -207,7 +207,7 @@ pub(super) async fn a_view_says_how_far_it_has_come_in_every_partition(s: Subjec
     }
     s.views().claim(&slot(&s, 4)?, Epoch(2)).await?;
     let positions = BTreeMap::from([(Partition(0), at(5)?), (Partition(3), at(8)?)]);
-    let expected = ViewReached { epoch: Epoch(2), positions };
+    let expected = ViewReached { epoch: Epoch(2), positions, healing: None };
     same("reached", s.views().reached(&view()?, store).await?, Some(expected.clone()))?;
     let (_, with_document) = s.views().document(&view()?, store, "missing").await?;
     same("reached, with a document", with_document, Some(expected))
@@ -324,4 +324,89 @@ pub(super) async fn views_survive_opening_again(s: Subject) -> Kept {
     let next = s.views().claim(&slot, Epoch(1)).await?;
     same("the position claimed", next.position, claim.position)?;
     ensure("a higher epoch", next.owner_epoch > claim.owner_epoch, (claim, next))
+}
+
+/// A life that shares five positions of partition 0, and three of partition 1, with the first.
+fn second_life() -> Result<Lineage, Broken> {
+    let shared = BTreeMap::from([(Partition(0), at(5)?), (Partition(1), at(3)?)]);
+    Ok(Lineage::first(Epoch(9)).sharing(Epoch(1), shared))
+}
+
+pub(super) async fn a_view_within_the_shared_history_goes_on_in_the_next_life(s: Subject) -> Kept {
+    let (one, other) = (slot(&s, 0)?, slot(&s, 1)?);
+    let mut claim = s.views().claim(&one, Epoch(1)).await?;
+    write(&s, &one, &mut claim, 5, vec![document("a", 0, 1)?]).await?;
+    let mut old = s.views().claim(&other, Epoch(1)).await?;
+    write(&s, &other, &mut old, 3, Vec::new()).await?;
+    let adopted = s.views().adopt(&one, claim, &second_life()?).await?;
+    same("the life and the place", (adopted.store_epoch, adopted.position), (Epoch(9), Some(at(5)?)))?;
+    let found = s.views().reached(&view()?, s.store().info().id).await?;
+    let positions = BTreeMap::from([(Partition(0), at(5)?), (Partition(1), at(3)?)]);
+    same("reached", found, Some(ViewReached { epoch: Epoch(9), positions, healing: None }))?;
+    ensure("the document", read(&s, "a").await?.is_some(), "none")?;
+    let result = s.views().write(batch(&other, old, 4, Vec::new())?).await;
+    refused!(result, ViewWriteError::Fenced { .. })
+}
+
+pub(super) async fn a_view_beyond_the_shared_history_is_not_carried_over(s: Subject) -> Kept {
+    let (one, other) = (slot(&s, 0)?, slot(&s, 1)?);
+    let mut beyond = s.views().claim(&other, Epoch(1)).await?;
+    write(&s, &other, &mut beyond, 4, Vec::new()).await?;
+    let mut claim = s.views().claim(&one, Epoch(1)).await?;
+    write(&s, &one, &mut claim, 5, Vec::new()).await?;
+    let result = s.views().adopt(&one, claim, &second_life()?).await;
+    refused!(result, ViewWriteError::Diverged { diverged, .. } if diverged.partition == Partition(1))?;
+    let unknown = Lineage::first(Epoch(9));
+    let result = s.views().adopt(&one, claim, &unknown).await;
+    refused!(result, ViewWriteError::Diverged { diverged, .. } if !diverged.known)?;
+    let found = some("an answer", s.views().reached(&view()?, s.store().info().id).await?)?;
+    same("the life it was built in", found.epoch, Epoch(1))
+}
+
+pub(super) async fn a_cleared_view_has_nothing_and_says_how_far_it_has_to_come(s: Subject) -> Kept {
+    let store = s.store().info().id;
+    let (one, other) = (slot(&s, 0)?, slot(&s, 1)?);
+    let mut claim = s.views().claim(&one, Epoch(1)).await?;
+    write(&s, &one, &mut claim, 7, vec![document("a", 0, 1)?, tombstone("b", 0, 1)?]).await?;
+    let mut old = s.views().claim(&other, Epoch(1)).await?;
+    write(&s, &other, &mut old, 2, vec![document("c", 0, 1)?]).await?;
+    let until = Reached { epoch: Epoch(9), positions: BTreeMap::from([(Partition(2), at(4)?)]) };
+    let mut cleared = s.views().clear(&one, claim, &until, "restored").await?;
+    same("the claim", (cleared.store_epoch, cleared.position), (Epoch(9), None))?;
+    for key in ["a", "b", "c"] {
+        same("a document", read(&s, key).await?, None)?;
+    }
+    let found = some("an answer", s.views().reached(&view()?, store).await?)?;
+    let healing = Healing { reason: "restored".into(), until: until.positions.clone() };
+    same(
+        "reached",
+        found,
+        ViewReached { epoch: Epoch(9), positions: BTreeMap::new(), healing: Some(healing) },
+    )?;
+    write(&s, &one, &mut cleared, 1, vec![document("a", 0, 1)?]).await?;
+    let aim = slot(&s, 2)?;
+    let mut claim = s.views().claim(&aim, Epoch(9)).await?;
+    write(&s, &aim, &mut claim, 4, Vec::new()).await?;
+    let found = some("an answer", s.views().reached(&view()?, store).await?)?;
+    same("healing when it is through", found.healing, None)
+}
+
+pub(super) async fn clearing_a_view_fences_everybody_else_and_no_other_view(s: Subject) -> Kept {
+    let (one, other) = (slot(&s, 0)?, slot(&s, 1)?);
+    let stale = s.views().claim(&one, Epoch(1)).await?;
+    let claim = s.views().claim(&one, Epoch(1)).await?;
+    let neighbour = s.views().claim(&other, Epoch(1)).await?;
+    let next = ViewSlot { view: ViewName { generation: 2, ..view()? }, ..one.clone() };
+    let aside = s.views().claim(&next, Epoch(1)).await?;
+    s.views().write(ViewBatch::new(next.clone(), aside, at(1)?, vec![document("a", 0, 1)?])).await?;
+    let until = Reached { epoch: Epoch(1), positions: BTreeMap::new() };
+    let result = s.views().clear(&one, stale, &until, "again").await;
+    refused!(result, ViewWriteError::Fenced { .. })?;
+    s.views().clear(&one, claim, &until, "again").await?;
+    for (slot, claim) in [(&one, claim), (&other, neighbour)] {
+        let result = s.views().write(batch(slot, claim, 1, Vec::new())?).await;
+        refused!(result, ViewWriteError::Fenced { .. })?;
+    }
+    let kept = s.views().documents(&next.view, &["a".to_owned()]).await?;
+    ensure("the next generation keeps its document", matches!(kept.as_slice(), [Some(_)]), kept)
 }

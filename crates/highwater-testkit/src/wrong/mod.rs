@@ -229,6 +229,18 @@ macro_rules! __every_wrong {
             mixes_stores
                 "Takes the positions and documents of one store for those of another."
                 breaks a_generation_of_a_view_belongs_to_one_store;
+            carries_over_what_has_diverged
+                "Goes on with a view that knows changes which the store has lost."
+                breaks a_view_beyond_the_shared_history_is_not_carried_over;
+            begins_again_in_every_life
+                "Empties a view that could go on."
+                breaks a_view_within_the_shared_history_goes_on_in_the_next_life;
+            clears_without_an_aim
+                "Empties a view and does not say that it has to come as far again."
+                breaks a_cleared_view_has_nothing_and_says_how_far_it_has_to_come;
+            clears_for_anybody
+                "Lets a former owner empty a view."
+                breaks clearing_a_view_fences_everybody_else_and_no_other_view;
             drops_tombstones
                 "Forgets the marks of a deleted document."
                 breaks a_deleted_document_leaves_its_marks;

@@ -32,6 +32,17 @@ impl DelegateViews for IgnoresTheOwner {
         batch.claim.owner_epoch = newest.unwrap_or(batch.claim.owner_epoch);
         self.right().write(batch).await
     }
+
+    async fn clear(
+        &self,
+        slot: &ViewSlot,
+        claim: Claim,
+        until: &Reached,
+        reason: &str,
+    ) -> Result<Claim, ViewWriteError> {
+        lock(&self.newest).retain(|other, _| other.view != slot.view);
+        self.right().clear(slot, claim, until, reason).await
+    }
 }
 
 pub(super) fn ignores_the_owner(right: &Backend, _: &Arc<TestClock>) -> Backend {
@@ -55,6 +66,17 @@ impl DelegateViews for IgnoresThePosition {
         self.right().write(batch).await?;
         lock(&self.newest).insert(slot, position);
         Ok(())
+    }
+
+    async fn clear(
+        &self,
+        slot: &ViewSlot,
+        claim: Claim,
+        until: &Reached,
+        reason: &str,
+    ) -> Result<Claim, ViewWriteError> {
+        lock(&self.newest).retain(|other, _| other.view != slot.view);
+        self.right().clear(slot, claim, until, reason).await
     }
 }
 
@@ -189,4 +211,90 @@ impl DelegateViews for DropsTombstones {
 
 pub(super) fn drops_tombstones(right: &Backend, _: &Arc<TestClock>) -> Backend {
     with_views(right, DropsTombstones(right.views.clone()))
+}
+
+struct CarriesOver(Arc<dyn ViewStore>);
+
+#[async_trait]
+impl DelegateViews for CarriesOver {
+    fn right(&self) -> &dyn ViewStore {
+        &*self.0
+    }
+
+    async fn adopt(&self, slot: &ViewSlot, claim: Claim, lineage: &Lineage) -> Result<Claim, ViewWriteError> {
+        let all = Partition::all(u16::MAX).filter_map(|at| Some((at, Position::new(u64::MAX)?)));
+        let lineage = Lineage::first(lineage.epoch()).sharing(claim.store_epoch, all.collect());
+        self.right().adopt(slot, claim, &lineage).await
+    }
+}
+
+pub(super) fn carries_over_what_has_diverged(right: &Backend, _: &Arc<TestClock>) -> Backend {
+    with_views(right, CarriesOver(right.views.clone()))
+}
+
+struct BeginsAgain(Arc<dyn ViewStore>);
+
+#[async_trait]
+impl DelegateViews for BeginsAgain {
+    fn right(&self) -> &dyn ViewStore {
+        &*self.0
+    }
+
+    async fn adopt(&self, slot: &ViewSlot, claim: Claim, lineage: &Lineage) -> Result<Claim, ViewWriteError> {
+        let claim = self.right().adopt(slot, claim, lineage).await?;
+        let until = Reached { epoch: lineage.epoch(), positions: Default::default() };
+        self.right().clear(slot, claim, &until, "another life").await
+    }
+}
+
+pub(super) fn begins_again_in_every_life(right: &Backend, _: &Arc<TestClock>) -> Backend {
+    with_views(right, BeginsAgain(right.views.clone()))
+}
+
+struct ClearsWithoutAim(Arc<dyn ViewStore>);
+
+#[async_trait]
+impl DelegateViews for ClearsWithoutAim {
+    fn right(&self) -> &dyn ViewStore {
+        &*self.0
+    }
+
+    async fn clear(
+        &self,
+        slot: &ViewSlot,
+        claim: Claim,
+        until: &Reached,
+        reason: &str,
+    ) -> Result<Claim, ViewWriteError> {
+        let nowhere = Reached { epoch: until.epoch, positions: Default::default() };
+        self.right().clear(slot, claim, &nowhere, reason).await
+    }
+}
+
+pub(super) fn clears_without_an_aim(right: &Backend, _: &Arc<TestClock>) -> Backend {
+    with_views(right, ClearsWithoutAim(right.views.clone()))
+}
+
+struct ClearsForAnybody(Arc<dyn ViewStore>);
+
+#[async_trait]
+impl DelegateViews for ClearsForAnybody {
+    fn right(&self) -> &dyn ViewStore {
+        &*self.0
+    }
+
+    async fn clear(
+        &self,
+        slot: &ViewSlot,
+        claim: Claim,
+        until: &Reached,
+        reason: &str,
+    ) -> Result<Claim, ViewWriteError> {
+        let fresh = self.right().claim(slot, claim.store_epoch).await?;
+        self.right().clear(slot, fresh, until, reason).await
+    }
+}
+
+pub(super) fn clears_for_anybody(right: &Backend, _: &Arc<TestClock>) -> Backend {
+    with_views(right, ClearsForAnybody(right.views.clone()))
 }

@@ -95,7 +95,7 @@ async fn a_place_beyond_the_log_or_of_another_epoch_is_shown_as_a_failure() {
     let partition = first.head().await.unwrap().stores().next().unwrap().1.positions.keys().next().unwrap().0;
     let other = (partition + 1) % 16;
     tamper(&first, partition, |lease| lease["checkpoint"] = 900.into()).await;
-    tamper(&first, other, |lease| lease["store_epoch"] = 7.into()).await;
+    tamper(&first, other, |lease| (lease["store_epoch"], lease["checkpoint"]) = (7.into(), 1.into())).await;
 
     let (backend, clock) = (first.backend().clone(), first.clock().unwrap().clone());
     let second = Engine::driven_on(backend, clock).processor(watcher()).start().await.unwrap();

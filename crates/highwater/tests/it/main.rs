@@ -12,6 +12,7 @@ mod mistakes;
 mod poison;
 mod processors;
 mod recurring;
+mod restoring;
 mod running;
 mod stretches;
 mod timers;

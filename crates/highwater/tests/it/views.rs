@@ -80,7 +80,7 @@ async fn a_token_of_another_epoch_is_diverged_and_one_of_another_store_is_refuse
     let mut token = Token::default();
     token.raise(info.id, Epoch(info.epoch.0 + 1), Partition(0), Position::new(1).unwrap());
     let answer = engine.view::<Balances>().get("all").at_least(&token).await.unwrap();
-    assert_eq!(answer.freshness, Freshness::Diverged);
+    assert!(matches!(answer.freshness, Freshness::Diverged(_)), "{answer:?}");
 
     let mut token = Token::default();
     token.raise(StoreId::random(), Epoch(1), Partition(0), Position::new(1).unwrap());
@@ -92,13 +92,14 @@ async fn a_token_of_another_epoch_is_diverged_and_one_of_another_store_is_refuse
 async fn a_forged_token_is_answered_and_never_taken_for_reached() {
     let engine = bank().await;
     let store = engine.backend().store.info().id.0.simple().to_string();
-    for (forged, expected) in [
-        (format!("1~{store}.1.0:ffffffffffffffff,1:1"), Freshness::Stale { behind: u64::MAX }),
-        (format!("1~{store}.1.ffff:1"), Freshness::Diverged),
-    ] {
-        let answer = engine.view::<Balances>().get("all").at_least(&forged.parse().unwrap()).await.unwrap();
-        assert_eq!(answer.freshness, expected, "{forged}");
-    }
+    let ask = async |forged: String| {
+        let answer = engine.view::<Balances>().get("all").at_least(&forged.parse().unwrap()).await;
+        answer.unwrap().freshness
+    };
+    let far = ask(format!("1~{store}.1.0:ffffffffffffffff,1:1")).await;
+    assert_eq!(far, Freshness::Stale { behind: u64::MAX });
+    let nowhere = ask(format!("1~{store}.1.ffff:1")).await;
+    assert!(matches!(nowhere, Freshness::Diverged(_)), "{nowhere:?}");
 }
 
 mod meeting {
