@@ -76,13 +76,20 @@ impl Sqlite {
         check(&options)?;
         let clock: Arc<dyn Clock> = Arc::new(moment::Forward::new(clock));
         let now = clock.now().as_micros();
-        let existed = std::fs::metadata(location.shown()).is_ok_and(|file| file.len() > 0);
+        let existed = location.shown().exists();
+        if !existed {
+            // What was here was removed on purpose. If making the next store is cut short, the old witness would
+            // accuse it.
+            if let Some(database) = location.durable_file() {
+                witness::remove(database);
+            }
+        }
         let witnessed = location.durable_file().and_then(witness::read);
         let lost = || OpenError::LostWrites { path: location.shown().display().to_string() };
         let mut was_emptied = false;
         let opened = STORE.open(&location, |connection| {
-            // A file that is gone was removed on purpose; an empty one, with a witness, is what is left without its log.
-            was_emptied = witnessed.is_some() && existed;
+            // A database without a schema, with a witness, is what is left without its log.
+            was_emptied = witnessed.is_some();
             if was_emptied {
                 return Err(rusqlite::Error::QueryReturnedNoRows);
             }

@@ -65,6 +65,12 @@ pub(crate) fn read(database: &Path) -> Option<([u8; 24], i64)> {
     (magic == MAGIC && check == !moment).then_some((store.try_into().ok()?, moment))
 }
 
+/// Removes the witness of a database that is not there any more.
+pub(crate) fn remove(database: &Path) {
+    // One that stays accuses the next store if making that is cut short: a refusal, and nothing is lost.
+    let _ = std::fs::remove_file(path_of(database));
+}
+
 /// A store in one of its lives.
 pub(crate) fn bytes_of(info: &StoreInfo) -> [u8; 24] {
     let mut bytes = [0; 24];

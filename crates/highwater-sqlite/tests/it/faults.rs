@@ -73,6 +73,25 @@ async fn a_write_ahead_log_removed_or_cut_short_while_stopped_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_store_that_was_removed_leaves_no_witness_against_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&path);
+    store.commit(put("a", "1", Expect::Any)).await.unwrap();
+    store.close().await;
+    let old = fs::read(beside(&path, "-witness")).unwrap();
+    fs::remove_file(&path).unwrap();
+    let next = open(&path);
+    assert!(!beside(&path, "-witness").exists());
+    assert!(body(&next, "a").await.is_none());
+    next.close().await;
+    // An empty file is another matter: somebody cut it.
+    fs::write(beside(&path, "-witness"), old).unwrap();
+    fs::write(&path, "").unwrap();
+    assert!(matches!(refused(&path), OpenError::LostWrites { .. }));
+}
+
+#[tokio::test]
 async fn a_file_cut_short_while_stopped_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
