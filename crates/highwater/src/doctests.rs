@@ -50,6 +50,9 @@ pub struct KeepAValueUnique;
 #[doc = include_str!("../../../docs/how-to/run-commands-on-a-schedule.md")]
 pub struct RunCommandsOnASchedule;
 
+#[doc = include_str!("../../../docs/how-to/delete-softly.md")]
+pub struct DeleteSoftly;
+
 #[doc = include_str!("../../../docs/explanation/consistency-tokens.md")]
 pub struct ConsistencyTokens;
 

@@ -2,7 +2,7 @@ use crate::engine::Engine;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use highwater_core::{
-    Change, ChangeRequest, Diverged, EngineError, Epoch, FailureKind, FeedError, InvalidName, Name,
+    Change, ChangeRequest, Diverged, EngineError, Epoch, FailureKind, FeedError, FeedMode, InvalidName, Name,
     Partition, Position, ReadError, Store, StoreId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -46,13 +46,16 @@ impl Start {
 
 /// A place in one feed from which reading can go on: as text it can be kept anywhere.
 ///
-/// It knows the store and the containers it belongs to and is refused elsewhere.
+/// It knows the store, the containers and the mode it belongs to and is refused elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     format: u8,
     store: StoreId,
     epoch: Epoch,
     containers: Vec<String>,
+    /// Of a feed in the latest mode.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    latest: bool,
     positions: BTreeMap<Partition, Position>,
     /// The partition that the next page begins with, so that a busy one does not keep the others waiting.
     next: Partition,
@@ -117,6 +120,8 @@ pub struct Feed<'a> {
     engine: &'a Engine,
     containers: Vec<Name>,
     start: Start,
+    mode: FeedMode,
+    previous: bool,
     cursor: Option<Cursor>,
 }
 
@@ -137,7 +142,8 @@ impl<'a> Feed<'a> {
         let mut containers = containers.iter().map(Name::new).collect::<Result<Vec<_>, _>>()?;
         containers.sort_unstable();
         containers.dedup();
-        Ok(Self { engine, containers, start: Start::Beginning, cursor: None })
+        let (start, mode) = (Start::Beginning, FeedMode::AllVersions);
+        Ok(Self { engine, containers, start, mode, previous: false, cursor: None })
     }
 
     /// Begins here instead of at the beginning.
@@ -146,19 +152,26 @@ impl<'a> Feed<'a> {
         self
     }
 
+    /// Sets which changes to show; every version by default. Set it before [`resume`](Self::resume).
+    pub fn mode(mut self, mode: FeedMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Asks for the body that each item had before the change as well; without effect in the latest mode.
+    pub fn with_previous(mut self) -> Self {
+        self.previous = true;
+        self
+    }
+
     /// Goes on after a page.
     ///
     /// # Errors
-    /// [`PullError::OtherFeed`] when the cursor is of another store or other containers, [`PullError::Diverged`] when
-    /// it stands beyond what the store shares with the life in which the cursor was given.
+    /// [`PullError::OtherFeed`] when the cursor is of another store, other containers or another mode,
+    /// [`PullError::Diverged`] when it stands beyond what the store shares with the life in which the cursor was given.
     pub fn resume(mut self, cursor: Cursor) -> Result<Self, PullError> {
         let info = self.engine.backend().store.info();
-        let names = self.names();
-        if cursor.store != info.id || cursor.containers != names {
-            let found = format!("store {}, containers {:?}", cursor.store, cursor.containers);
-            let expected = format!("store {}, containers {names:?}", info.id);
-            return Err(PullError::OtherFeed { found, expected });
-        }
+        self.check(&cursor)?;
         let lineage = self.engine.backend().store.lineage();
         for (partition, position) in &cursor.positions {
             lineage.check(cursor.epoch, *partition, Some(*position))?;
@@ -166,6 +179,19 @@ impl<'a> Feed<'a> {
         let cursor = Cursor { epoch: info.epoch, ..cursor };
         self.cursor = Some(cursor);
         Ok(self)
+    }
+
+    /// Whether a cursor is one of this feed.
+    fn check(&self, cursor: &Cursor) -> Result<(), PullError> {
+        let (store, names) = (self.engine.backend().store.info().id, self.names());
+        let latest = self.mode == FeedMode::Latest;
+        if (cursor.store, &cursor.containers, cursor.latest) == (store, &names, latest) {
+            return Ok(());
+        }
+        let mode = if cursor.latest { FeedMode::Latest } else { FeedMode::AllVersions };
+        let found = format!("store {}, containers {:?}, mode {mode}", cursor.store, cursor.containers);
+        let expected = format!("store {store}, containers {names:?}, mode {}", self.mode);
+        Err(PullError::OtherFeed { found, expected })
     }
 
     fn names(&self) -> Vec<String> {
@@ -182,7 +208,8 @@ impl<'a> Feed<'a> {
             }
         }
         let (containers, next) = (self.names(), Partition(0));
-        Ok(Cursor { format: 1, store: info.id, epoch: info.epoch, containers, positions, next })
+        let latest = self.mode == FeedMode::Latest;
+        Ok(Cursor { format: 1, store: info.id, epoch: info.epoch, containers, latest, positions, next })
     }
 
     /// Reads the next page: about `max` changes, more if the last commit is larger. An empty page means that
@@ -198,6 +225,7 @@ impl<'a> Feed<'a> {
             Some(cursor) => cursor,
             None => self.begin().await?,
         };
+        self.check(&cursor)?;
         self.cursor = Some(cursor.clone());
         let store = &self.engine.backend().store;
         let (mut changes, mut at_end) = (Vec::new(), true);
@@ -211,7 +239,8 @@ impl<'a> Feed<'a> {
                 break;
             }
             let after = cursor.positions.get(&partition).copied();
-            let request = ChangeRequest::new(partition, after, room).containers(self.containers.clone());
+            let mut request = ChangeRequest::new(partition, after, room).mode(self.mode);
+            (request.containers, request.previous) = (self.containers.clone(), self.previous);
             let page = store.changes(&request).await?;
             at_end &= page.at_end;
             changes.extend(page.changes);

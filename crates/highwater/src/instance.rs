@@ -12,6 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// A cell whose process died and that nobody observed goes by itself after this time. It is far longer than any process
+/// pauses, and a process that paused for longer writes it anew: whoever finds it gone takes its owner for dead.
+const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Heartbeat {
     counter: u64,
@@ -50,7 +54,8 @@ impl Instance {
         let heartbeat = Heartbeat { counter: beat.counter + 1 };
         let value = Json::encode(&heartbeat).unwrap_or(Json::from_stored(bytes::Bytes::from_static(b"{}")));
         // The cell is this process's alone; `Any` also heals an answer that was lost.
-        self.cells.write(CellWrite::new(cell(&self.incarnation)?, Expect::Any, value)).await?;
+        let write = CellWrite::new(cell(&self.incarnation)?, Expect::Any, value).time_to_live(LIFE);
+        self.cells.write(write).await?;
         *beat = Beat { counter: heartbeat.counter, last: Some(began) };
         Ok(())
     }

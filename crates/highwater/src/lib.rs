@@ -60,8 +60,8 @@ pub use handler::{ErrorClass, Failed, HandlerError};
 pub use highwater_core as contract;
 pub use highwater_core::{
     Backend, Batch, Change, ChangeOp, Clock, CloudEvent, CommandId, Diverged, EngineError, EventId,
-    FailureKind, ItemId, ItemKey, Json, MessageId, Name, NewMessage, Parked, Partition, PartitionKey,
-    Position, Timestamp, Token, Verdict, Version, Write, failpoint,
+    FailureKind, FeedMode, ItemId, ItemKey, Json, MessageId, Name, NewMessage, Parked, Partition,
+    PartitionKey, Position, Timestamp, Token, Verdict, Version, Write, failpoint,
 };
 pub use lease::LeaseTimes;
 pub use outcome::{Outcome, OutcomeError, OutcomeRequest};

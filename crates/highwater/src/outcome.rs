@@ -1,4 +1,4 @@
-use crate::core::Patience;
+use crate::core::{Core, Patience};
 use crate::engine::Engine;
 use crate::send::Pending;
 use crate::session::Session;
@@ -30,6 +30,9 @@ pub enum Outcome {
     },
     /// Taken back before anybody decided it; it will never be decided.
     Cancelled,
+    /// Undecided, and its message is in no queue: somebody discarded it, or cleared the queue. It will not be decided
+    /// unless it is sent again, which may be under the same id.
+    Discarded,
     /// Set aside because it could not be decided; somebody has to look at it.
     Parked {
         /// Why, for people.
@@ -49,7 +52,7 @@ impl Outcome {
     pub fn token(&self) -> Option<&Token> {
         match self {
             Self::Accepted { token } | Self::Rejected { token, .. } => Some(token),
-            Self::Pending | Self::Cancelled | Self::Parked { .. } => None,
+            Self::Pending | Self::Cancelled | Self::Discarded | Self::Parked { .. } => None,
         }
     }
 }
@@ -151,9 +154,15 @@ impl<'a> OutcomeRequest<'a> {
                     return Ok(Outcome::Cancelled);
                 }
             }
-            let message: MessageId = self.id.into();
-            if let Some(parked) = core.backend.queue.parked_message(&queue, message).await? {
+            let (queues, message) = (&core.backend.queue, MessageId::from(self.id));
+            if let Some(parked) = queues.parked_message(&queue, message).await? {
                 return Ok(Outcome::Parked { reason: parked.parking.reason });
+            }
+            if queues.message(&queue, message).await?.is_none() {
+                if moved_on(core, self.id, &queue, &key).await? {
+                    continue;
+                }
+                return Ok(Outcome::Discarded);
             }
             if failpoint::sabotaged("outcome-invented") {
                 return Ok(Outcome::of(Some(Verdict::Accepted), Token::default()));
@@ -163,6 +172,26 @@ impl<'a> OutcomeRequest<'a> {
             }
         }
     }
+}
+
+/// Whether a command whose message is not in its queue can be found elsewhere. It may have moved since it was looked for
+/// there: to the poison queue, back, to its decision, or to whoever takes it back.
+async fn moved_on(
+    core: &Core,
+    id: CommandId,
+    queue: &Name,
+    key: &PartitionKey,
+) -> Result<bool, OutcomeError> {
+    let (queues, message) = (&core.backend.queue, MessageId::from(id));
+    if queues.parked_message(queue, message).await?.is_some()
+        || queues.message(queue, message).await?.is_some()
+        || core.backend.store.decided(key, id).await?.is_some()
+    {
+        return Ok(true);
+    }
+    let Some(cell) = core.backend.cells.read(&Pending::cell(id)?).await? else { return Ok(false) };
+    let pending = Pending::read(&cell)?;
+    Ok(pending.cancelled || (pending.due.is_some() && pending.cancelling.is_some()))
 }
 
 impl<'a> IntoFuture for OutcomeRequest<'a> {

@@ -1,6 +1,6 @@
 use crate::commands::bank;
 use crate::domain::{Account, Command};
-use highwater::{Cursor, Engine, PullError, Start};
+use highwater::{ChangeOp, Cursor, Engine, FeedMode, PullError, Start};
 use std::time::Duration;
 
 async fn filled() -> Engine {
@@ -75,4 +75,44 @@ async fn reading_can_begin_now_or_at_a_time() {
         assert_eq!(page.changes[0].key.id.as_str(), "late");
     }
     assert_eq!(now.page(100).await.unwrap().changes.len(), 1);
+}
+
+#[tokio::test]
+async fn the_latest_mode_shows_each_item_once_and_its_cursor_is_refused_by_a_feed_of_every_version() {
+    let engine = filled().await;
+    let latest = || engine.feed(&["accounts"]).unwrap().mode(FeedMode::Latest);
+    let mut feed = latest();
+    let page = feed.page(1_000).await.unwrap();
+    let mut items: Vec<_> = page.changes.iter().map(|change| change.key.clone()).collect();
+    assert!(page.changes.iter().all(|change| matches!(change.op, ChangeOp::Put(_))));
+    items.sort();
+    items.dedup();
+    assert_eq!((page.changes.len(), items.len()), (7, 7), "each account once");
+
+    engine.execute::<Account>("a3", Command::Deposit { cents: 1 }).await.unwrap();
+    let cursor: Cursor = page.cursor.to_string().parse().unwrap();
+    let next = latest().resume(cursor.clone()).unwrap().page(1_000).await.unwrap();
+    let next: Vec<_> = next.changes.iter().map(|change| change.key.id.as_str()).collect();
+    assert_eq!(next, ["a3"], "only what has changed again");
+
+    let every = engine.feed(&["accounts"]).unwrap().resume(cursor.clone());
+    assert!(matches!(every, Err(PullError::OtherFeed { .. })), "{every:?}");
+    let mut turned = latest().resume(cursor).unwrap().mode(FeedMode::AllVersions);
+    assert!(matches!(turned.page(10).await, Err(PullError::OtherFeed { .. })));
+    let every = engine.feed(&["accounts"]).unwrap().page(10).await.unwrap().cursor;
+    assert!(matches!(latest().resume(every), Err(PullError::OtherFeed { .. })));
+}
+
+#[tokio::test]
+async fn the_bodies_before_the_changes_come_with_a_feed_that_asks_for_them() {
+    let engine = bank().await;
+    for _ in 0..2 {
+        engine.execute::<Account>("a", Command::Deposit { cents: 1 }).await.unwrap();
+    }
+    let plain = engine.feed(&["accounts"]).unwrap().page(10).await.unwrap().changes;
+    let asked = engine.feed(&["accounts"]).unwrap().with_previous().page(10).await.unwrap().changes;
+    assert!(plain.iter().all(|change| change.previous.is_none()));
+    let [first, second] = &asked[..] else { panic!("{asked:?}") };
+    let ChangeOp::Put(body) = &first.op else { panic!("{first:?}") };
+    assert_eq!((first.previous.as_ref(), second.previous.as_ref()), (None, Some(body)));
 }

@@ -1,7 +1,7 @@
 use crate::commands::bank;
 use crate::domain::{Account, AccountV2, Balances, Command};
 use highwater::{CommandId, Engine, Outcome, Step};
-use highwater_core::{MessageId, Name, NewMessage, Update};
+use highwater_core::{MessageId, Name, NewMessage, Parking, Update};
 use std::time::Duration;
 
 fn queue() -> Name {
@@ -123,6 +123,31 @@ async fn a_discarded_command_may_be_sent_again() {
     engine.backend().queue.discard(&queue(), MessageId(id.0)).await.unwrap();
     engine.send::<Account>("barbara", Command::Deposit { cents: 5 }).id(id).await.unwrap();
     assert_eq!(engine.settle().await.unwrap().decided(), ["Deposit"]);
+}
+
+#[tokio::test]
+async fn a_command_whose_message_was_discarded_or_cleared_says_so_until_it_is_sent_again() {
+    let engine = bank().await;
+    let queues = engine.backend().queue.clone();
+    let send = async |id| {
+        engine.send::<Account>("barbara", Command::Deposit { cents: 5 }).id(id).await.unwrap();
+    };
+    let (discarded, cleared) = (CommandId::random(), CommandId::random());
+    send(discarded).await;
+    let taken = queues.get(&queue(), 1, Duration::from_secs(30)).await.unwrap().remove(0);
+    assert_eq!(engine.outcome(discarded).await.unwrap(), Outcome::Pending, "in somebody's hands");
+    queues.park(&taken.receipt, Parking::new("broken", "broken", "me")).await.unwrap();
+    assert!(matches!(engine.outcome(discarded).await.unwrap(), Outcome::Parked { .. }));
+    queues.discard(&queue(), discarded.into()).await.unwrap();
+    assert_eq!(engine.outcome(discarded).await.unwrap(), Outcome::Discarded);
+    send(cleared).await;
+    assert_eq!(queues.clear(&queue()).await.unwrap(), 1);
+    assert_eq!(engine.outcome(cleared).await.unwrap(), Outcome::Discarded);
+
+    send(discarded).await;
+    assert_eq!(engine.outcome(discarded).await.unwrap(), Outcome::Pending);
+    assert_eq!(engine.settle().await.unwrap().decided(), ["Deposit"]);
+    assert!(matches!(engine.outcome(discarded).await.unwrap(), Outcome::Accepted { .. }));
 }
 
 #[tokio::test]
