@@ -4,6 +4,7 @@ use crate::day::Day;
 use crate::guest::{check_email, check_name};
 use crate::restaurant::Restaurant;
 use highwater::{Aggregate, CommandId, Context, Decision};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 pub const RESERVATIONS: &str = "reservations";
 
 /// What can be asked of a day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CapacityCommand {
     /// Seats for a party. The command's id becomes the reservation's.
     Reserve {
@@ -43,7 +44,7 @@ pub enum CapacityCommand {
 }
 
 /// What can happen to a day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CapacityEvent {
     /// A party has its seats.
     Reserved {
@@ -101,7 +102,7 @@ pub enum CapacityEvent {
 }
 
 /// A party and its seats.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reservation {
     /// Who has them.
     pub name: String,
@@ -112,7 +113,7 @@ pub struct Reservation {
 }
 
 /// The seats of one day. Its key, as partition key and as id, is the day: `2026-12-24`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     /// Whether `SoldOut` was the last word about the day.
     sold_out: bool,

@@ -3,6 +3,7 @@
 use crate::capacity::{Capacity, CapacityEvent};
 use crate::day::Day;
 use highwater::{Folded, Follow, Recorded, Sources, View};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct MonthView;
 
 /// A month of the calendar.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SoldOutDays {
     /// The numbers of the days that are sold out.
     pub days: BTreeSet<u8>,

@@ -2,6 +2,7 @@
 
 use crate::capacity::{Capacity, CapacityEvent};
 use highwater::{CommandId, Folded, Follow, Recorded, Sources, View};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -10,7 +11,7 @@ use uuid::Uuid;
 pub struct ReceiptView;
 
 /// What a receipt says about a booking that was decided.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Booking {
     /// The day, `2026-12-24`.
     pub day: String,

@@ -2,6 +2,7 @@
 
 use crate::capacity::{Capacity, CapacityEvent};
 use highwater::{CommandId, Folded, Follow, Recorded, Sources, Timestamp, View};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct SheetView;
 
 /// What is known of a day.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sheet {
     /// Who has seats.
     pub parties: BTreeMap<CommandId, Party>,
@@ -21,7 +22,7 @@ pub struct Sheet {
 }
 
 /// A party on the sheet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Party {
     /// Who comes.
     pub name: String,

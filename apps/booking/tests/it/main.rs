@@ -21,5 +21,6 @@ mod processes;
 mod queue;
 mod race;
 mod receipts;
+mod schema;
 mod site;
 mod smtp;
