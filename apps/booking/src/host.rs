@@ -52,7 +52,7 @@ pub struct Options {
     /// For a proxy in front, which has to pass the Host header on
     #[arg(long, value_name = "NAME", value_parser = host_name)]
     allow_host: Vec<String>,
-    /// Where guests reach the site, for the links in letters, like https://tables.example.org; give all processes of one
+    /// Where guests reach the site, for the links in letters, like `https://tables.example.org`; give all processes of one
     /// data folder the same. Without it letters link to where this process listens, or would by default
     #[arg(long, value_name = "URL", value_parser = site)]
     site: Option<String>,
