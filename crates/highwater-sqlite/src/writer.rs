@@ -322,11 +322,9 @@ impl<E: Engine> WriterThread<E> {
     /// Writes the members and answers each of them.
     fn group(&mut self, members: &mut Members<E>) {
         let (started, size) = (Instant::now(), members.len());
-        count(members);
         self.write(members);
         self.turns.end();
         let took = started.elapsed();
-        metrics::histogram!("highwater_sqlite_group_size", "database" => E::NAME).record(size as f64);
         metrics::histogram!("highwater_sqlite_group_seconds", "database" => E::NAME)
             .record(took.as_secs_f64());
         if took > SLOW {
@@ -384,6 +382,9 @@ impl<E: Engine> WriterThread<E> {
     }
 
     fn answer(&mut self, members: &mut Members<E>, outcome: Result<(), Failure>) {
+        count(members);
+        metrics::histogram!("highwater_sqlite_group_size", "database" => E::NAME)
+            .record(members.len() as f64);
         match outcome {
             Ok(()) => {
                 let waiting = self.handed_over.load(Ordering::Relaxed).wrapping_sub(self.taken);
