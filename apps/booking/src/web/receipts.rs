@@ -40,6 +40,7 @@ async fn document(app: &App, id: &str) -> Result<Json<Value>, Problem> {
         Outcome::Rejected { reason, token } => ("rejected", Some(reason), Some(token)),
         // Why is for the owner to know: it is about the inside.
         Outcome::Parked { .. } => ("parked", None, None),
+        Outcome::Discarded | Outcome::Cancelled => ("discarded", None, None),
         _ => ("pending", None, None),
     };
     let booking = app.engine.view::<ReceiptView>().get(id.to_string()).await?.document;
@@ -63,6 +64,7 @@ async fn show_page(app: &App, id: &str) -> Result<Response, Trouble> {
             decided("Your table is not booked", &rejected(&reason, booking.as_ref()))
         }
         Outcome::Parked { .. } => waiting_page("We are looking at your booking", id, "answer", &parked(id)),
+        Outcome::Discarded | Outcome::Cancelled => decided("Your table is not booked", &discarded()),
         Outcome::Accepted { .. } => accepted_page(app, id).await?,
         _ => waiting(&html! {
             h1 { "Your booking is not final yet" }
@@ -192,6 +194,16 @@ fn parked(id: CommandId) -> Markup {
         }
         p { "If you call us, please give this number:" }
         p class="reference" { (id) }
+    }
+}
+
+fn discarded() -> Markup {
+    html! {
+        h1 { "Your table is not booked" }
+        p class="notice" role="status" {
+            "Somebody at the restaurant has put your booking aside for good, without an answer. Please book again, or              call us."
+        }
+        p { a class="button" href="/booking/" { "Back to the calendar" } }
     }
 }
 

@@ -66,4 +66,8 @@ async fn a_parked_command_shows_on_its_receipt() {
     let page = owner.get("/booking/owner/").await.body;
     assert!(page.contains(&id.to_string()) && page.contains("cannot be decoded"), "{page}");
     assert!(!page.contains("<b>damaged"), "{page}");
+    site.engine.backend().queue.discard(&queue, MessageId(id.0)).await.unwrap();
+    assert_eq!(site.status(id).await, ("discarded".into(), None));
+    let page = site.get(&format!("/booking/receipts/{id}")).await.body;
+    assert!(page.contains("put your booking aside") && !page.contains("data-poll"), "{page}");
 }
